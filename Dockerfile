@@ -40,6 +40,12 @@ RUN /opt/build/bin/pip --python /opt/tieline/bin/python \
         install -q --no-compile --require-hashes -r requirements/runtime.txt \
     && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/tieline/lib
 
+FROM build AS installer
+# What the Jobs that install projects' packages run; no other process has it on its path.
+RUN /opt/build/bin/pip install -q --no-compile --require-hashes --target /opt/installer -r requirements/installer.txt \
+    && rm -rf /opt/installer/bin \
+    && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/installer
+
 FROM build AS platform-code
 COPY pyproject.toml README.md LICENSE ./
 COPY core/tieline_common core/tieline_common
@@ -60,6 +66,7 @@ RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dis
 
 FROM build AS runtime-code
 COPY runtime/tieline /code/lib/tieline
+COPY runtime/tieline_packages /code/lib/tieline_packages
 COPY core/tieline_common /code/lib/tieline_common
 COPY core/tieline_protocol /code/lib/tieline_protocol
 RUN python3 -m compileall -qf --invalidation-mode unchecked-hash \
@@ -91,6 +98,7 @@ USER 65532:65532
 WORKDIR /app
 
 FROM base AS runtime
+COPY --from=installer /opt/installer /opt/installer
 COPY --from=runtime-dependencies /opt/tieline /opt/tieline
 COPY --from=runtime-code /code/lib /opt/tieline/lib/python3.11/site-packages
 ENV PATH=/opt/tieline/bin:/usr/local/bin:/usr/bin:/bin \

@@ -5,7 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from tieline_protocol.code_checks import check_code
 from tieline_protocol.files import check_labels, check_names, check_sizes
 from tieline_protocol.findings import Finding
+from tieline_protocol.package_lock import parse_lock
 from tieline_protocol.python_source import missing_templates, named_templates
+from tieline_protocol.runtime_image import REQUIREMENTS
 
 MAX_FINDINGS = 64
 
@@ -29,8 +31,20 @@ def check_files(
 
 
 def check_metadata(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> list[Finding]:
-    """Findings about names, sizes and labels: all that can be told without reading code."""
-    return [*check_names([path for path, _ in files]), *check_sizes(files), *check_labels(labels)]
+    """Findings about names, sizes, labels and the lock of packages: all that can be told without reading code."""
+    return [
+        *check_names([path for path, _ in files]),
+        *check_sizes(files),
+        *check_labels(labels),
+        *_check_lock(files),
+    ]
+
+
+def _check_lock(files: Sequence[tuple[str, bytes]]) -> Sequence[Finding]:
+    for path, content in files:
+        if path == REQUIREMENTS and isinstance(found := parse_lock(content), list):
+            return found
+    return ()
 
 
 def pairs_of(files: Files) -> list[tuple[str, bytes]]:

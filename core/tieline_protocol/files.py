@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tieline_protocol.findings import Finding
-from tieline_protocol.runtime_image import requirements
+from tieline_protocol.runtime_image import misplaced_requirements
 
 MAIN = "main.py"
 MAX_PATH = 512
@@ -25,7 +25,7 @@ def check_names(paths: Sequence[str]) -> Iterator[Finding]:
             yield _error(problem, filename=path)
     yield from check_twice(paths)
     seen = set(paths)
-    yield from requirements(sorted(seen))
+    yield from misplaced_requirements(sorted(seen))
     folders = {path[:index] for path in seen for index, letter in enumerate(path) if letter == "/"}
     for path in sorted(seen & folders):
         yield _error("this is the name of a file and of a folder; rename one of them", filename=path)

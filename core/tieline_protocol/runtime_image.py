@@ -27,7 +27,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "propcache": ("propcache",),
     "pycparser": ("pycparser",),
     "pyjwt": ("jwt",),
-    "tieline": ("tieline", "tieline_common", "tieline_protocol"),
+    "tieline": ("tieline", "tieline_common", "tieline_packages", "tieline_protocol"),
     "typing-extensions": ("typing_extensions",),
     "tzdata": ("tzdata",),
     "uvloop": ("uvloop",),
@@ -39,19 +39,15 @@ MODULES = frozenset(chain.from_iterable(PACKAGES.values()))
 
 _NAMED = ("aiohttp", "cryptography", "oauthlib", "pyjwt", "uvloop", "yarl")
 HOLDS = f"Python {PYTHON[0]}.{PYTHON[1]} with {', '.join(_NAMED)} and what they need"
-INSTEAD = (
-    "for other packages build an image of your own: `FROM python:3.11-slim-bookworm AS packages`, "
-    "`COPY requirements.txt .`, `RUN pip install --target /packages -r requirements.txt`, "
-    "`FROM <Tieline's runtime image>`, `COPY --from=packages /packages /opt/tieline/lib/python3.11/site-packages`, "
-    "and name it in spec.runtime.image"
-)
-REQUIREMENTS_REFUSED = (
-    f"packages are not installed on deploy; remove this file: the runtime image holds {HOLDS}; {INSTEAD}"
+INSTEAD = "for other packages write requirements.in and run `tieline lock`; a deploy installs those of requirements.txt"
+REQUIREMENTS_MISPLACED = (
+    "packages are installed from the requirements.txt beside main.py alone; move its packages there, or rename this "
+    "file"
 )
 
 
-def requirements(paths: list[str]) -> Iterator[Finding]:
-    """An error for each file of required packages: it would be taken for what it does not do."""
+def misplaced_requirements(paths: list[str]) -> Iterator[Finding]:
+    """An error for each file of required packages in a folder: it would be taken for what it does not do."""
     for path in paths:
-        if path.rpartition("/")[2] == REQUIREMENTS:
-            yield Finding(message=REQUIREMENTS_REFUSED, filename=path)
+        if path != REQUIREMENTS and path.rpartition("/")[2] == REQUIREMENTS:
+            yield Finding(message=REQUIREMENTS_MISPLACED, filename=path)

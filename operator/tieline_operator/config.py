@@ -34,6 +34,10 @@
 | TIELINE_ENGINE_HISTORY_BYTES | 268435456 | bytes of the run history of an organisation |
 | TIELINE_ENGINE_HISTORY_DAYS | 30 | days that run history is kept |
 | TIELINE_ENGINE_STATE_BYTES | 268435456 | bytes of the state of an organisation's integrations |
+| TIELINE_ENGINE_PACKAGES_BYTES | 2147483648 | bytes of the packages of an organisation's projects |
+| TIELINE_PACKAGES_INDEX_URL | (PyPI) | index that packages are installed from |
+| TIELINE_PACKAGES_INDEX_SECRET | (none) | Secret in each organisation's namespace with the index's credentials |
+| TIELINE_PACKAGES_ARCHITECTURE | (the operator's) | architecture of the nodes for pods with packages |
 
 How environments are reached from outside is in ``exposure``.
 """
@@ -54,6 +58,7 @@ from tieline_operator.workload import exposure
 from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure
 from tieline_operator.workload.network_policies import CLUSTER_DNS
 from tieline_operator.workload.public_urls import PLACEHOLDERS, placeholders
+from tieline_protocol.packages import own_architecture
 
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -65,6 +70,16 @@ def _url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise ValueError("must start with http:// or https://")
     return text.rstrip("/")
+
+
+def _index_url(text: str) -> str:
+    url = _url(text)
+    if "@" in urlsplit(url).netloc:
+        # It goes into Jobs.
+        raise ValueError(
+            "must have no user or password: put them into the Secret of TIELINE_PACKAGES_INDEX_SECRET"
+        )
+    return url
 
 
 def _template(text: str) -> str:
@@ -156,6 +171,10 @@ class Config(EnvironmentSettings):
     engine_history_bytes: _Bytes = 256 << 20
     engine_history_days: Annotated[float, number(0.01, 3650)] = 30.0
     engine_state_bytes: _Bytes = 256 << 20
+    engine_packages_bytes: _Bytes = 2 << 30
+    packages_index_url: Annotated[str, AfterValidator(_index_url)] = ""
+    packages_index_secret: str = ""
+    packages_architecture: str = Field(default_factory=own_architecture)
 
     @property
     def stream_limits(self) -> StreamLimits:
@@ -169,6 +188,7 @@ class Config(EnvironmentSettings):
             history_bytes=self.engine_history_bytes,
             history_age=timedelta(days=self.engine_history_days),
             state_bytes=self.engine_state_bytes,
+            packages_bytes=self.engine_packages_bytes,
             replicas=self.engine_replicas,
         )
 

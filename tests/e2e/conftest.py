@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.cluster import package_index
 from tests.harness.cluster.deployed_platform import Platform, Rest, World, administrator
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation
 from tieline_cluster.deployment.kubectl import kubectl_for
@@ -28,6 +29,7 @@ def platform(
         cluster=cluster,
         kubectl=kubectl_for(cluster, Progress()),
         progress=Progress(),
+        settings=package_index.SETTINGS,
     )
     yield Platform(kubectl=kubectl, url=deployed.url, images=dict(deployed.images))
     for deployment in ("tieline-operator", "tieline-api"):

@@ -33,7 +33,7 @@ ACCOUNT_UID = web.RequestKey("account_uid", str)
 _ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
 
 
-Respond = Callable[[web.Request, Dependencies], Awaitable[web.Response]]
+Respond = Callable[[web.Request, Dependencies], Awaitable[web.StreamResponse]]
 
 
 def add_internal(app: web.Application, platform: Dependencies) -> None:
@@ -46,7 +46,7 @@ def add_internal(app: web.Application, platform: Dependencies) -> None:
 def endpoint(operation: str, respond: Respond, platform: Dependencies) -> Handler:
     """What serves an endpoint; log lines and metrics know it as ``operation``."""
 
-    async def handle(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.StreamResponse:
         request[OPERATION] = operation
         return await respond(request, platform)
 

@@ -50,10 +50,12 @@ def deploy(
     cluster: Cluster,
     kubectl: Kubectl,
     progress: Progress,
+    settings: Mapping[str, str] | None = None,
 ) -> Deployed:
     """Builds the images, applies the manifests, and returns once operator and API are ready.
 
-    ``work`` is a folder for what is generated on the way. Raises ClusterError.
+    ``work`` is a folder for what is generated on the way. ``settings`` are more of operator and API. Raises
+    ClusterError.
     """
     images = all_images(provider, checkout)
     with progress.step("Installing definitions, engine, operator and API"):
@@ -66,6 +68,7 @@ def deploy(
             work=work / "platform",
             configure=True,
             engine_folder=engine_folder,
+            settings=settings,
         )
         _apply(kubectl, overlay())
         # OAuth sends users back to the API: it has to know the address that their browsers reach it at.
@@ -95,10 +98,12 @@ def with_images(
     secrets: Mapping[str, Mapping[str, str]] | None = None,
     namespace: str = "",
     engine_folder: Path | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Path:
     """A kustomization over ``base`` that names these images; with ``configure`` the operator's too.
 
-    ``engine_folder`` is a folder of the cluster's node for what the event engine stores.
+    ``engine_folder`` is a folder of the cluster's node for what the event engine stores. ``settings`` are more of
+    operator and API.
 
     ``public_url`` is the address that browsers reach the API at. ``secrets`` are values for Secrets that ``base``
     generates in ``namespace``, by their names.
@@ -122,6 +127,9 @@ def with_images(
         patches.append({"patch": json.dumps(_ON_VOLUME)})
     if configure:
         patch = [{"op": "replace", "path": "/data/TIELINE_RUNTIME_IMAGE", "value": images["runtime"]}]
+        patch += [
+            {"op": "add", "path": f"/data/{name}", "value": value} for name, value in (settings or {}).items()
+        ]
         patches.append({"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(patch)})
         if public_url:
             address = [{"op": "add", "path": "/data/TIELINE_PUBLIC_API_URL", "value": public_url}]

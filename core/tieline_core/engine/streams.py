@@ -51,6 +51,8 @@ class StreamLimits:
     """Of the state of all integrations of an organisation; a full one refuses what is new."""
     schedules_bytes: int = 64 << 20
     """Of the records of an organisation's schedules."""
+    packages_bytes: int = 2 << 30
+    """Of the packages of an organisation's projects; a full one refuses what is new."""
     replicas: int = 1
     lease: timedelta = timedelta(seconds=LEASE_SECONDS)
     """After this long without a sign of life, a pod's events are handed to another one."""

@@ -111,6 +111,11 @@ def engine_credentials_name(workload: str) -> str:
     return f"{workload}-engine"
 
 
+def packages_name(workload: str) -> str:
+    """The ServiceAccount and NetworkPolicy of the Jobs that install an environment's packages."""
+    return f"{workload}-packages"
+
+
 def schedules_name(workload: str) -> str:
     """The ConfigMap that says how far the schedules of an environment are."""
     return f"{workload}-schedules"

@@ -20,6 +20,8 @@ from tieline_core.evaluation.worker import MIB, End, Limits
 from tieline_core.project_files.deploy_findings import MAX_FINDINGS, check_metadata
 from tieline_core.resources.project_versions import FileFinding
 from tieline_core.severity import Severity
+from tieline_protocol.package_lock import lock_digest
+from tieline_protocol.runtime_image import REQUIREMENTS
 
 Pairs = Sequence[tuple[str, bytes]]
 
@@ -51,6 +53,8 @@ class Analysis:
     """The connection templates that the code names, with the first file and line that does."""
     interface: Interface
     """What the files offer to others."""
+    lock: str | None = None
+    """The digest of the lock of the packages that the code needs; None where it needs none."""
 
 
 class FilesChecker:
@@ -187,6 +191,7 @@ def _analysis(pairs: Pairs, labels: Mapping[str, str], read: Sequence[_Read]) ->
         findings=tuple(found[:MAX_FINDINGS]),
         templates=templates,
         interface=assembled(pairs, (item for one in read for item in one.declared), events=_events(read)),
+        lock=next((lock_digest(content) for path, content in pairs if path == REQUIREMENTS), None),
     )
 
 

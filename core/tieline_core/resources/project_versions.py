@@ -88,6 +88,8 @@ class ProjectVersionStatus(Status):
     """What the checks of its files found."""
     interface: VersionInterface | None = None
     """What the version offers to others."""
+    package_lock: Digest | None = None
+    """SHA-256 of the lock of the packages that the version needs; missing where it needs none."""
 
 
 class ProjectVersion(CustomResource):

@@ -202,9 +202,9 @@ class ClusterCache:
         return bool(found)
 
 
-WATCHED_RESOURCES = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS, r.SECRETS)
+WATCHED_RESOURCES = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.JOBS, r.PODS, r.CONFIG_MAPS, r.SECRETS)
 """Each has a watch in each watched namespace, or one in the cluster."""
-_LABELLED = frozenset((*CHILD_RESOURCES, r.PODS))
+_LABELLED = frozenset((*CHILD_RESOURCES, r.JOBS, r.PODS))
 
 
 _METADATA_ONLY = frozenset((r.CONFIG_MAPS, r.ENGINE_SECRETS))

@@ -248,7 +248,7 @@ def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
 
 
 _EVENT_MAPPERS: Mapping[Resource, Sequence[EventMapper]] = {
-    **dict.fromkeys((*CHILD_RESOURCES, r.PODS), (_child,)),
+    **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS), (_child,)),
     r.SYSTEMS: (_referrers("system", r.CONNECTIONS, r.CONNECTION_TEMPLATES),),
     r.CONNECTIONS: (
         _referrers("connection", r.CONNECTION_TEMPLATES, r.ACTIVATIONS),

@@ -241,5 +241,5 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
     },
     r.SECRETS: {"tokens-of": _tokens_of},
     r.NAMESPACES: {"organisation": _organisation},
-    **dict.fromkeys((*CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS), _CHILD),
+    **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS, r.CONFIG_MAPS), _CHILD),
 }

@@ -83,7 +83,14 @@ class Manager:
         )
         self._engine = (
             EngineService(
-                config, kube, writes, self.cache, metrics, self._enqueue_all_projects, self._enqueue_project
+                config,
+                kube,
+                writes,
+                self.cache,
+                metrics,
+                self._enqueue_all_projects,
+                self._enqueue_project,
+                self._enqueue_projects,
             )
             if config.engine_url
             else None

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tieline_core.engine.accounts import StreamFacts
+from tieline_core.engine.package_streams import packages_stream
 from tieline_core.engine.state_streams import state_stream_names
 from tieline_core.engine.streams import StreamOwner
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
 from tieline_core.identity.organisations import labelled_id
-from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, PROJECTS
+from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, PROJECT_VERSIONS, PROJECTS
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.cluster_cache import Listers
@@ -69,8 +70,20 @@ def environment_by_name(stream: str) -> EventStreams | None:
 
 
 def organisation_stream_names(organisation: str) -> tuple[str, ...]:
-    """The streams of an organisation in the platform's account: its run history, state and schedules."""
-    return history_stream(organisation), *state_stream_names(organisation)
+    """The streams that an organisation may have in the platform's account: run history, state, schedules, packages."""
+    return history_stream(organisation), *state_stream_names(organisation), packages_stream(organisation)
+
+
+def needed_stream_names(listers: Listers, namespace: str, organisation: str) -> tuple[str, ...]:
+    """The streams that an organisation should have: that of packages only where a version needs some."""
+    names = organisation_stream_names(organisation)
+    return names if needs_packages(listers, namespace) else names[:-1]
+
+
+def needs_packages(listers: Listers, namespace: str) -> bool:
+    """Whether a version of a namespace needs packages."""
+    versions = listers[PROJECT_VERSIONS].list(namespace)
+    return any(version.get("status", {}).get("packageLock") for version in versions)
 
 
 class KnownStreams:

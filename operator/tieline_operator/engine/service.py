@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from tieline_common.cancellation import cancel_and_wait
+from tieline_core.engine.package_streams import PackageEntry
 from tieline_core.engine.trust import AccountSigner, EngineTrust
 from tieline_core.identity.owner_references import controller_of
 from tieline_core.kubernetes import Change, Kube
@@ -15,8 +16,10 @@ from tieline_operator.apply.applier import Writer
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.config import Config
 from tieline_operator.engine.connection import EngineConnection, account_client
+from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.key_manager import KeyManager
 from tieline_operator.engine.metrics import EngineCollector
+from tieline_operator.engine.package_index import PackageIndex
 from tieline_operator.engine.queue_levels import QueueLevel, QueueLevels
 from tieline_operator.engine.state_sweep import StateSweep
 from tieline_operator.engine.stream_reconciler import StreamReconciler, Survey
@@ -44,10 +47,12 @@ class EngineService:
         metrics: Metrics,
         keys_changed: Callable[[], None],
         level_changed: Callable[[str, str], None],
+        packages_changed: Callable[[str], None],
     ) -> None:
         """``keys_changed`` is called when credentials must be signed again.
 
         ``level_changed`` is called with namespace and name of a Project whose status says how full a queue is.
+        ``packages_changed`` is called with a namespace whose organisation has other packages.
         """
         self._keys = KeyManager(
             kube,
@@ -78,6 +83,13 @@ class EngineService:
             open_account=lambda signer: account_client(config.engine_url, signer),
             healthy=lambda: not cache.dead(config.watch_timeout),
         )
+        self._packages = PackageIndex(
+            cache,
+            signer=lambda: self._keys.signer,
+            open_account=lambda signer: account_client(config.engine_url, signer),
+            need_streams=lambda namespace: self._streams.queue.add(StreamKey(namespace)),
+            changed=packages_changed,
+        )
         self._cache = cache
         self._levels = QueueLevels()
         self._level_changed = level_changed
@@ -101,6 +113,10 @@ class EngineService:
     def level(self, namespace: str, secret: str) -> QueueLevel | None:
         """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
         return self._levels.get(namespace, secret)
+
+    def packages(self, namespace: str, *, again: bool = False) -> Mapping[str, PackageEntry] | None:
+        """The packages of a namespace's organisation by key; None while they are not known."""
+        return self._packages.get(namespace, again=again)
 
     @property
     def connected(self) -> bool:
@@ -141,6 +157,7 @@ class EngineService:
                 ("connection", self._connection.run()),
                 ("surveys", self._survey()),
                 ("state sweep", self._sweep.run()),
+                ("packages", self._packages.run()),
             )
         ]
 

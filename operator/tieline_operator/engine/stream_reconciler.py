@@ -25,6 +25,7 @@ from tieline_core.engine.accounts import (
     list_streams,
     push_account,
 )
+from tieline_core.engine.package_streams import ensure_packages, package_streams
 from tieline_core.engine.state_streams import ensure_state, state_streams
 from tieline_core.engine.streams import (
     ForeignStreamError,
@@ -44,8 +45,9 @@ from tieline_operator.engine.desired_streams import (
     StreamKey,
     environment_by_name,
     environments,
+    needed_stream_names,
+    needs_packages,
     organisation_of,
-    organisation_stream_names,
     stream_keys,
     streams_of,
 )
@@ -182,6 +184,8 @@ class StreamReconciler:
                 jetstream = _jetstream(client, keys)
                 await ensure_history(jetstream, organisation, limits, owner, settings=settings)
                 await ensure_state(jetstream, organisation, limits, owner, settings=settings)
+                if needs_packages(self._listers, key.namespace):
+                    await ensure_packages(jetstream, organisation, limits, owner, settings=settings)
         elif (streams := streams_of(self._listers, key)) is not None:
             account = keys.signer.of_environment(streams)
             jwt = keys.environment_jwt(streams, limits, key.namespace, datetime.now(UTC))
@@ -260,7 +264,8 @@ class StreamReconciler:
             elif key.secret:
                 continue
             else:
-                names, consumed, right = organisation_stream_names(organisation), (), True
+                names = needed_stream_names(self._listers, key.namespace, organisation)
+                consumed, right = (), True
                 settings = _organisation_settings(organisation, self._limits)
             lost = [name for name in names if name not in ours]
             missing += len(lost)
@@ -389,7 +394,11 @@ def _is_ours(stream: StreamFacts, keys: EngineKeys) -> bool:
 
 
 def _organisation_settings(organisation: str, limits: StreamLimits) -> str:
-    configs = (*history_streams(organisation, limits), *state_streams(organisation, limits))
+    configs = (
+        *history_streams(organisation, limits),
+        *state_streams(organisation, limits),
+        *package_streams(organisation, limits),
+    )
     return fingerprint(configs, limits)
 
 

@@ -31,8 +31,19 @@ class ObservedVersion:
     siblings: Sequence[ProjectVersion] = ()
     findings: Sequence[FileFinding] = ()
     interface: VersionInterface | None = None
+    package_lock: str | None = None
     problem: str = ""
     """Why the files cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Checked:
+    """What a check of the files says."""
+
+    findings: Sequence[FileFinding] = ()
+    interface: VersionInterface | None = None
+    package_lock: str | None = None
+    problem: str = ""
 
 
 class ProjectVersionReconciler:
@@ -51,36 +62,43 @@ class ProjectVersionReconciler:
         checked = await self._findings(cache, version)
         if checked is None:
             return Deferred()
-        findings, interface, problem = checked
         return plan(
             ObservedVersion(
                 version=version,
                 id_conflict=id_conflict(obj, cache[PROJECT_VERSIONS]),
                 project=PROJECT.of(project) if project else None,
                 siblings=[VERSION.of(item) for item in siblings],
-                findings=findings,
-                interface=interface,
-                problem=problem,
+                findings=checked.findings,
+                interface=checked.interface,
+                package_lock=checked.package_lock,
+                problem=checked.problem,
             )
         )
 
-    async def _findings(
-        self, cache: ClusterCache, version: ProjectVersion
-    ) -> tuple[Sequence[FileFinding], VersionInterface | None, str] | None:
+    async def _findings(self, cache: ClusterCache, version: ProjectVersion) -> _Checked | None:
         """The findings in the files; None while they are checked. Files never change, so they are checked once."""
         for item in version.spec.config_maps:
             if cache[CONFIG_MAPS].get(version.namespace, item.name) is None:
                 problem = f'ConfigMap "{item.name}" with files of this version does not exist; restore it'
-                return (), version.status.interface, problem
-        condition, interface = version.condition("Ready"), version.status.interface
-        if version.status.state and interface and condition and condition.reason != "FilesMissing":
-            return version.status.findings, interface, ""
+                status = version.status
+                return _Checked(interface=status.interface, package_lock=status.package_lock, problem=problem)
+        condition, status = version.condition("Ready"), version.status
+        if status.state and status.interface and condition and condition.reason != "FilesMissing":
+            return _Checked(
+                findings=status.findings, interface=status.interface, package_lock=status.package_lock
+            )
         key = Key(PROJECT_VERSIONS.kind, version.namespace, version.name)
         try:
             analysis = await self._code.analyse(version, lambda: self._enqueue(key))
         except FilesMissing as error:
-            return (), None, str(error)
-        return (analysis.findings, _interface(analysis.interface), "") if analysis else None
+            return _Checked(problem=str(error))
+        if analysis is None:
+            return None
+        return _Checked(
+            findings=analysis.findings,
+            interface=_interface(analysis.interface),
+            package_lock=analysis.lock,
+        )
 
 
 def plan(observed: ObservedVersion) -> Plan:
@@ -95,6 +113,8 @@ def plan(observed: ObservedVersion) -> Plan:
     status: dict[str, Any] = {}
     if observed.interface:
         status["interface"] = observed.interface.to_dict()
+    if observed.package_lock:
+        status["packageLock"] = observed.package_lock
     if observed.findings:
         status["findings"] = [finding.to_dict() for finding in observed.findings]
     if observed.problem:

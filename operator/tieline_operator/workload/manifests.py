@@ -4,7 +4,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -30,6 +30,8 @@ from tieline_operator.workload.ingresses import Backend
 from tieline_operator.workload.network_policies import HEALTH_PORT, HTTP_PORT
 from tieline_operator.workload.public_urls import address
 from tieline_protocol.egress import PUBLIC_ONLY, Egress
+from tieline_protocol.packages import FOLDER as PACKAGES_DIR
+from tieline_protocol.packages import MAX_ARCHIVE_BYTES, MAX_UNPACKED_BYTES
 
 REVISION_ANNOTATION = "tieline.dev/revision"
 CODE_DIR = "/app/code"
@@ -47,6 +49,36 @@ _ENGINE_VOLUME = "engine"
 _REVISION = 12
 _REQUESTS = {"cpu": "50m", "memory": "96Mi"}
 _LIMITS = {"memory": "512Mi"}
+_UNPACKING_LIMITS = {"memory": "256Mi"}
+_PACKAGES_VOLUME = "packages"
+
+
+POD_SECURITY: Mapping[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+@dataclass(frozen=True)
+class Packages:
+    """Installed packages that pods unpack."""
+
+    ANNOTATION: ClassVar = "tieline.dev/packages"
+    """On a pod template: the packages as one text."""
+
+    key: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.key}/{self.digest}"
+
+    @classmethod
+    def parsed(cls, text: str) -> "Packages | None":
+        """The packages in such a text; None for any other."""
+        key, _, digest = text.partition("/")
+        return cls(key, digest) if key and digest else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +97,10 @@ class Workload:
     runtime: Runtime
     """The project's runtime with the environment's over it."""
     image: str
+    packages_image: str = ""
+    """What installs packages and unpacks them: the platform's own, whatever image the code has."""
+    architecture: str = ""
+    """That of the nodes for pods with packages."""
     pull_secrets: Sequence[str] = ()
     """Names of Secrets that the platform is configured to pull with, beside the project's own."""
     replicas: int
@@ -181,20 +217,29 @@ def ingress_objects(workload: Workload) -> dict[Resource, Manifest]:
     return {r.HTTP_ROUTES: _ingress_object(workload, r.HTTP_ROUTES, spec)}
 
 
-def deployment(workload: Workload, *, version: str, config_maps: Sequence[FilesConfigMap]) -> Manifest:
-    """The pods, running ``version`` from the ConfigMaps that hold its files."""
+def deployment(
+    workload: Workload,
+    *,
+    version: str,
+    config_maps: Sequence[FilesConfigMap],
+    packages: Packages | None = None,
+) -> Manifest:
+    """The pods, running ``version`` from the ConfigMaps that hold its files, with the packages that it needs."""
     pod = {
         "serviceAccountName": workload.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [_container(workload, version)],
+        "securityContext": POD_SECURITY,
+        "containers": [_container(workload, version, packages)],
         "volumes": [*_volumes(config_maps), *_engine_volumes(workload)],
     }
+    annotations = {VERSION_ANNOTATION: version}
+    if packages:
+        annotations[Packages.ANNOTATION] = str(packages)
+        _add_packages(pod, workload, packages)
     if secrets := _pull_secrets(workload):
         pod["imagePullSecrets"] = secrets
-    annotations = {VERSION_ANNOTATION: version}
     annotations[REVISION_ANNOTATION] = revision(workload.labels, annotations, pod)
     spec = {
         "replicas": workload.replicas,
@@ -243,7 +288,40 @@ def _object(
     return stamped({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})
 
 
-def _container(workload: Workload, version: str) -> Manifest:
+def _add_packages(pod: Manifest, workload: Workload, packages: Packages) -> None:
+    """Has a pod unpack packages before its code starts."""
+    env = {
+        "TIELINE_API_URL": workload.api_url,
+        "TIELINE_TOKEN_FILE": f"{TOKEN_DIR}/token",
+        "TIELINE_PACKAGES_DIR": PACKAGES_DIR,
+        "TIELINE_PACKAGES_KEY": packages.key,
+        "TIELINE_PACKAGES_DIGEST": packages.digest,
+    }
+    pod["initContainers"] = [
+        {
+            "name": "packages",
+            "image": workload.packages_image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["python", "-m", "tieline_packages.unpack"],
+            "env": [{"name": name, "value": value} for name, value in env.items()],
+            "resources": {"requests": dict(_REQUESTS), "limits": dict(_UNPACKING_LIMITS)},
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "securityContext": CONTAINER_SECURITY,
+            "volumeMounts": [
+                {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
+                {"name": _PACKAGES_VOLUME, "mountPath": PACKAGES_DIR},
+            ],
+        }
+    ]
+    size = (MAX_UNPACKED_BYTES + MAX_ARCHIVE_BYTES) >> 20
+    pod["volumes"] += [{"name": _PACKAGES_VOLUME, "emptyDir": {"sizeLimit": f"{size}Mi"}}]
+    pod["nodeSelector"] = {"kubernetes.io/arch": workload.architecture}
+
+
+def _container(workload: Workload, version: str, packages: Packages | None) -> Manifest:
+    env = _environment(workload, version)
+    if packages:
+        env["TIELINE_PACKAGES_DIR"] = PACKAGES_DIR
     return {
         "name": "runtime",
         "image": workload.image,
@@ -252,7 +330,7 @@ def _container(workload: Workload, version: str) -> Manifest:
             {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
             {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
         ],
-        "env": [{"name": name, "value": value} for name, value in _environment(workload, version).items()],
+        "env": [{"name": name, "value": value} for name, value in env.items()],
         "resources": _resources(workload.runtime),
         # A start may take a minute (imports); after that, readiness is checked often.
         "startupProbe": _probe("/livez", period=1, failures=60),
@@ -260,11 +338,7 @@ def _container(workload: Workload, version: str) -> Manifest:
         "livenessProbe": _probe("/livez", period=10, failures=3),
         # The last log lines of a crash come with the pod's status, and so into the project's.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [
             {"name": "code", "mountPath": CODE_DIR, "readOnly": True},
             {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
@@ -274,13 +348,19 @@ def _container(workload: Workload, version: str) -> Manifest:
                 if workload.engine_urls
                 else []
             ),
+            *([{"name": _PACKAGES_VOLUME, "mountPath": PACKAGES_DIR, "readOnly": True}] if packages else []),
         ],
     }
 
 
 def _pull_secrets(workload: Workload) -> list[Manifest]:
     own = [secret.name for secret in workload.runtime.image_pull_secrets or ()]
-    return [{"name": name} for name in dict.fromkeys([*own, *workload.pull_secrets])]
+    return pull_secrets([*own, *workload.pull_secrets])
+
+
+def pull_secrets(names: Sequence[str]) -> list[Manifest]:
+    """Image pull Secrets as a pod has them."""
+    return [{"name": name} for name in dict.fromkeys(names)]
 
 
 def _environment(workload: Workload, version: str) -> dict[str, str]:
@@ -332,6 +412,15 @@ def _volumes(config_maps: Sequence[FilesConfigMap]) -> list[Manifest]:
         }
         for config_map in config_maps
     ]
+    return [
+        {"name": "code", "projected": {"sources": sources}},
+        token_volume(),
+        {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+    ]
+
+
+def token_volume() -> Manifest:
+    """The token of the pod's ServiceAccount for the API; the API server does not accept it."""
     token = {
         "serviceAccountToken": {
             "audience": TOKEN_AUDIENCE,
@@ -339,11 +428,7 @@ def _volumes(config_maps: Sequence[FilesConfigMap]) -> list[Manifest]:
             "path": "token",
         }
     }
-    return [
-        {"name": "code", "projected": {"sources": sources}},
-        {"name": "token", "projected": {"sources": [token]}},
-        {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
-    ]
+    return {"name": "token", "projected": {"sources": [token]}}
 
 
 def _engine_volumes(workload: Workload) -> list[Manifest]:

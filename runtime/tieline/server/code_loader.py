@@ -13,7 +13,9 @@ from tieline.errors import CodeError
 from tieline.events.event import EventTask
 from tieline.integration import MAX_SCHEDULES, Integration, Webhook
 from tieline.scheduling.schedules import Schedule
-from tieline_protocol.runtime_image import REQUIREMENTS, REQUIREMENTS_REFUSED
+from tieline_protocol.findings import first
+from tieline_protocol.package_lock import PackageLock, parse_lock
+from tieline_protocol.runtime_image import REQUIREMENTS
 from tieline_protocol.webhook_names import other_integration_problem
 
 MAIN = "main.py"
@@ -36,21 +38,34 @@ class Tasks:
         return bool(self.events) or any(webhook.delivery == "queued" for webhook in self.webhooks.values())
 
 
-def load(code_dir: Path) -> Tasks:
+def load(code_dir: Path, *, has_packages: bool = False) -> Tasks:
     """Import ``main.py`` in ``code_dir`` and return the tasks of the integrations at its top level.
 
-    The directory is put on ``sys.path``, so that main.py's neighbours can be imported. Raises CodeError;
-    its ``__cause__`` is what the code itself raised.
+    The directory is put on ``sys.path``, so that main.py's neighbours can be imported. ``has_packages`` says that those
+    of its lock are there. Raises CodeError; its ``__cause__`` is what the code itself raised.
     """
     main = code_dir / MAIN
     if not main.is_file():
         raise CodeError(f"The project has no {MAIN}; that is the file that is run")
-    if (code_dir / REQUIREMENTS).exists():
-        raise CodeError(f"{REQUIREMENTS}: {REQUIREMENTS_REFUSED}")
+    if not has_packages:
+        _need_no_packages(code_dir / REQUIREMENTS)
     if str(code_dir) not in sys.path:
         sys.path.insert(0, str(code_dir))
     importlib.invalidate_caches()
     return _tasks(_import(main))
+
+
+def _need_no_packages(lock: Path) -> None:
+    """Raises CodeError for a file that says that the code needs packages, or that is no lock."""
+    if not lock.is_file():
+        return
+    found = parse_lock(lock.read_bytes())
+    if not isinstance(found, PackageLock):
+        raise CodeError(first([str(one) for one in found], most=3))
+    if found.packages:
+        raise CodeError(
+            f"The packages of {REQUIREMENTS} are not installed: set TIELINE_PACKAGES_DIR to where they are"
+        )
 
 
 def _import(main: Path) -> ModuleType:

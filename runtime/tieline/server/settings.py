@@ -16,6 +16,8 @@ class Settings:
     """What ``python -m tieline.server`` is told by its environment; times are seconds."""
 
     code_dir: Path
+    packages_dir: Path | None
+    """The packages of the code's lock."""
     api_url: str | None
     token_file: Path
     connections_file: Path | None
@@ -67,6 +69,7 @@ class Settings:
         """Read the ``TIELINE_*`` variables; raises ConfigurationError naming one that cannot be read."""
         return cls(
             code_dir=Path(env.get("TIELINE_CODE_DIR", "/app/code")),
+            packages_dir=_path(env, "TIELINE_PACKAGES_DIR"),
             api_url=env.get("TIELINE_API_URL", "").rstrip("/") or None,
             token_file=Path(env.get("TIELINE_TOKEN_FILE", "/var/run/secrets/tieline/token")),
             connections_file=_path(env, "TIELINE_CONNECTIONS_FILE"),

@@ -16,7 +16,7 @@ from tieline_core.kubernetes import resources as r
 from tieline_core.systems import filled
 from tieline_operator.cache.indexers import CHILD_RESOURCES, INDEXERS, PRIMARY_RESOURCES
 
-ALL = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS, r.SECRETS, r.NAMESPACES)
+ALL = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.JOBS, r.PODS, r.CONFIG_MAPS, r.SECRETS, r.NAMESPACES)
 
 
 class FakeLister:

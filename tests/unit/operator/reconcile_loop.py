@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, NOW
+from tieline_core.engine.package_streams import PackageEntry
 from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation import files_jobs, variables_jobs
 from tieline_core.evaluation.pool import Job, Pool
@@ -93,6 +94,9 @@ class ReconcileLoop:
         self.requeue_after: float | None = None
         self.signer = engine_signer
         self.queue_level: QueueLevel | None = None
+        self.package_entries: dict[str, PackageEntry] | None = {}
+        self.packages_asked = 0
+        """How often a reconcile wanted them to be read again."""
         code = ProjectFiles(world, FilesChecker(cast(Pool, InlinePool(files_jobs.answers))))
         self._controller = Controller(
             world,
@@ -110,6 +114,11 @@ class ReconcileLoop:
             ),
             now=lambda: self.now,
         )
+
+    def packages(self, namespace: str, *, again: bool = False) -> Mapping[str, PackageEntry] | None:
+        """The packages in the engine."""
+        self.packages_asked += again
+        return self.package_entries
 
     def level(self, namespace: str, secret: str) -> QueueLevel | None:
         """How full the queue of every environment is."""

@@ -89,9 +89,10 @@ def test_a_missing_main_is_an_error() -> None:
     assert "main.py" in check({"other.py": b""})[0].message
 
 
-def test_requirements_are_refused_with_what_to_do_instead() -> None:
+def test_requirements_without_versions_are_refused_with_what_to_do_instead() -> None:
     (finding,) = check({**GOOD, "requirements.txt": b"requests"})
-    assert "spec.runtime.image" in finding.message
+    assert finding.line == 1
+    assert "tieline lock" in finding.message
 
 
 @pytest.mark.parametrize(

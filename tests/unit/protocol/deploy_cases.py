@@ -39,16 +39,16 @@ CASES = (
         words=("Python cannot read this", "invalid syntax"),
     ),
     Case(
-        name="required packages",
-        files={"main.py": GOOD, "requirements.txt": b"requests"},
-        place=("requirements.txt", None),
-        words=("not installed on deploy", "Python 3.11 with aiohttp", "pip install", "spec.runtime.image"),
+        name="required packages without a version",
+        files={"main.py": GOOD, "requirements.txt": b"# ours\nrequests"},
+        place=("requirements.txt", 2),
+        words=("requests has no exact version", "tieline lock"),
     ),
     Case(
         name="required packages in a folder",
         files={"main.py": GOOD, "shop/requirements.txt": b""},
         place=("shop/requirements.txt", None),
-        words=("not installed on deploy",),
+        words=("beside main.py alone",),
     ),
     Case(
         name="a template that is not there",

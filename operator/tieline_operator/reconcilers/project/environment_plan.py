@@ -1,6 +1,6 @@
 """One environment of a project: what should run, and the manifests for it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,9 +20,11 @@ from tieline_operator.engine.queue_levels import EMPTY, QueueLevel
 from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN
 from tieline_operator.reconcilers.project.environment_status import ActualEnvironment, DesiredEnvironment
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
+from tieline_operator.reconcilers.project.packages import NO_PACKAGES, PackagePlan, plan_packages
 from tieline_operator.workload import manifests
 from tieline_operator.workload.exposure import ExposureMode
-from tieline_operator.workload.manifests import REVISION_ANNOTATION, Workload
+from tieline_operator.workload.manifests import REVISION_ANNOTATION, Packages, Workload
+from tieline_operator.workload.packages import installer_objects, job, lock_file, packages_of
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
 
@@ -40,6 +42,8 @@ class EnvironmentPlan:
     deletions: Sequence[Deletion] = ()
     renew_after: float | None = None
     """Seconds until the credentials of its pods are renewed."""
+    packages_recheck: float | None = None
+    """Seconds until it is looked again for packages that were just stored."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Target:
     version: ProjectVersion | None = None
     problem: Failure | None = None
     waiting: str = ""
+    packages: PackagePlan = NO_PACKAGES
 
 
 def plan_environment(
@@ -109,15 +114,21 @@ def _with_manifests(
         objects[r.ENGINE_SECRETS], renew_after = environment_secret(
             workload, observed.engine_signer, environment.children.get(r.ENGINE_SECRETS), now
         )
+    version = _to_run(observed, environment, target)
+    running = _packages(observed, environment, version) if version else NO_PACKAGES
+    installs = [
+        (plan, of)
+        for plan, of in ((target.packages, target.version), (running, version))
+        if plan.key and of is not None
+    ]
     if workload.replicas > 1:
         objects[r.POD_DISRUPTION_BUDGETS] = manifests.disruption_budget(workload)
 
     desired = planned.desired
-    version = _to_run(observed, environment, target)
     if version is not None and not workload.public_url:
         desired = replace(desired, waiting=desired.waiting or "its Service is being made")
     elif version is not None:
-        manifest = _deployment(observed, environment, workload, version)
+        manifest = _deployment(observed, environment, workload, version, running.packages)
         objects[r.DEPLOYMENTS] = manifest
         annotations = manifest["spec"]["template"]["metadata"]["annotations"]
         desired = replace(
@@ -138,17 +149,79 @@ def _with_manifests(
         for resource in OPTIONAL_CHILDREN
         if resource in environment.children and resource not in objects and resource not in kept
     )
-    return replace(planned, desired=desired, children=children, deletions=deletions, renew_after=renew_after)
+    return replace(
+        planned,
+        desired=desired,
+        children=(*children, *_installers(observed, environment, workload, installs)),
+        deletions=(*deletions, *_unused_installers(environment, installs)),
+        renew_after=renew_after,
+        packages_recheck=target.packages.recheck_after,
+    )
+
+
+def _installers(
+    observed: ObservedProject,
+    environment: ObservedEnvironment,
+    workload: Workload,
+    installs: Sequence[tuple[PackagePlan, ProjectVersion]],
+) -> Iterator[Child]:
+    """What the Jobs need that install packages, and those Jobs that have to be made."""
+    if not installs:
+        return
+    config = observed.config
+    for resource, manifest in installer_objects(workload, config.packages_index_url).items():
+        yield Child(resource=resource, desired=manifest, actual=environment.installer.get(resource))
+    for key, version in {plan.key: version for plan, version in installs if plan.install}.items():
+        if (lock := lock_file(version.spec.config_maps)) is not None:
+            manifest = job(
+                workload,
+                key=key,
+                lock=lock,
+                architecture=workload.architecture,
+                index_url=config.packages_index_url,
+                index_secret=config.packages_index_secret,
+            )
+            yield Child(resource=r.JOBS, desired=manifest, actual=None)
+
+
+def _unused_installers(
+    environment: ObservedEnvironment, installs: Sequence[tuple[PackagePlan, ProjectVersion]]
+) -> Iterator[Deletion]:
+    if not installs:
+        for resource, obj in environment.installer.items():
+            yield Deletion.of(resource, obj)
+
+
+def _packages(
+    observed: ObservedProject, environment: ObservedEnvironment, version: ProjectVersion
+) -> PackagePlan:
+    deployment = environment.children.get(r.DEPLOYMENTS)
+    is_deployed = deployed_version(deployment) == version.name
+    return plan_packages(
+        observed.packages,
+        version,
+        environment_id=environment_id(observed.project.id, environment.name),
+        architecture=observed.config.packages_architecture,
+        has_engine=bool(_engine_urls(observed)),
+        deployed=packages_of(deployment) if is_deployed else None,
+    )
 
 
 def _deployment(
-    observed: ObservedProject, environment: ObservedEnvironment, workload: Workload, version: ProjectVersion
+    observed: ObservedProject,
+    environment: ObservedEnvironment,
+    workload: Workload,
+    version: ProjectVersion,
+    packages: Packages | None,
 ) -> Manifest:
     """The Deployment. A new URL of the API alone does not replace pods, which keep using the previous one."""
 
     def with_url(url: str) -> Manifest:
         return manifests.deployment(
-            replace(workload, api_url=url), version=version.name, config_maps=version.spec.config_maps
+            replace(workload, api_url=url),
+            version=version.name,
+            config_maps=version.spec.config_maps,
+            packages=packages,
         )
 
     actual, previous = environment.children.get(r.DEPLOYMENTS), observed.config.previous_api_url
@@ -207,7 +280,8 @@ def _checked(observed: ObservedProject, environment: ObservedEnvironment, versio
         findings = summary(missing)
         problem = Failure("TemplateNotFound", f"version {version.name} cannot be deployed: {findings}")
         return Target(version.name, version, problem)
-    return Target(version.name, version)
+    packages = _packages(observed, environment, version)
+    return Target(version.name, version, packages.problem, packages.waiting, packages)
 
 
 def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
@@ -227,6 +301,8 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
         environment_id=identifier,
         runtime=runtime,
         image=runtime.image or config.runtime_image,
+        packages_image=config.runtime_image,
+        architecture=config.packages_architecture,
         pull_secrets=config.image_pull_secrets,
         replicas=0 if spec.suspended else replicas,
         api_url=config.api_url,

@@ -17,6 +17,7 @@ from tieline_core.resources.projects import EnvironmentStatus
 from tieline_operator.apply.plan import Object, Outcome
 from tieline_operator.config import Config
 from tieline_operator.engine.queue_levels import QueueLevel
+from tieline_operator.reconcilers.project.packages import ObservedPackages
 from tieline_operator.reconcilers.project.version_selection import VersionSelection
 from tieline_operator.workload.pods import Failure
 
@@ -39,6 +40,7 @@ class Source:
 class ObservedEnvironment:
     """The observed state of an environment."""
 
+    name: str = ""
     choice: VersionSelection
     workload: str
     """The name of all its objects."""
@@ -53,6 +55,8 @@ class ObservedEnvironment:
     """How full its queue in the event engine is; None while it is not known."""
     connection_problem: Failure | None = None
     """Why one of its templates has no usable connection."""
+    installer: Mapping[Resource, Object] = field(default_factory=dict)
+    """ServiceAccount and NetworkPolicy of the Jobs that install its packages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +84,7 @@ class ObservedProject:
     environments: Mapping[str, ObservedEnvironment]
     connector: Object | None = None
     """The project's connector."""
+    packages: ObservedPackages = field(default_factory=ObservedPackages)
     orphaned_children: Sequence[tuple[Resource, Object]] = ()
     """Children of environments that the spec no longer has."""
 

@@ -51,7 +51,9 @@ class _Environment:
         """Seconds after which to reconcile again: no event says that an address is free, or that credentials end."""
         problem = self.planned.desired.problem
         waits = RECHECK_SECONDS if problem and problem.reason == HOST_TAKEN else None
-        return earliest(waits, self.computed.requeue_after, self.planned.renew_after)
+        return earliest(
+            waits, self.computed.requeue_after, self.planned.renew_after, self.planned.packages_recheck
+        )
 
 
 def plan(

@@ -1,10 +1,11 @@
 """Project: observes everything that its plan needs, from the caches."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
+from tieline_core.engine.package_streams import PackageEntry
 from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.identity.ids import (
@@ -19,6 +20,7 @@ from tieline_core.identity.names import (
     engine_credentials_name,
     label_value,
     legacy_workload_name,
+    packages_name,
     recorded_workload,
     workload_name,
 )
@@ -29,10 +31,13 @@ from tieline_core.kubernetes.resources import (
     CONNECTION_TEMPLATES,
     CONNECTORS,
     DEPLOYMENTS,
+    JOBS,
     NAMESPACES,
+    NETWORK_POLICIES,
     PODS,
     PROJECT_VERSIONS,
     PROJECTS,
+    SERVICE_ACCOUNTS,
 )
 from tieline_core.project_files.checker import Analysis
 from tieline_core.project_files.config_maps import FilesMissing
@@ -56,6 +61,7 @@ from tieline_operator.reconcilers.project.observed import (
     Source,
     source_of,
 )
+from tieline_operator.reconcilers.project.packages import ObservedPackages
 from tieline_operator.reconcilers.project.plan import plan
 from tieline_operator.reconcilers.project.version_selection import (
     VersionSelection,
@@ -64,6 +70,7 @@ from tieline_operator.reconcilers.project.version_selection import (
 )
 from tieline_operator.reconcilers.uniqueness import cross_organisation_id_conflict, id_conflict
 from tieline_operator.workload.exposure import ExposureMode
+from tieline_operator.workload.packages import JOB_LABEL
 from tieline_operator.workload.pods import Failure, deployed_version
 
 
@@ -77,9 +84,18 @@ class Engine(Protocol):
     def level(self, namespace: str, secret: str) -> QueueLevel | None:
         """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
 
+    def packages(self, namespace: str, *, again: bool = False) -> Mapping[str, PackageEntry] | None:
+        """The packages of a namespace's organisation by key; None while they are not known.
+
+        With ``again`` they are read soon.
+        """
+
 
 class _NoEngine:
     signer = None
+
+    def packages(self, namespace: str, *, again: bool = False) -> None:
+        """There are no packages."""
 
     def level(self, namespace: str, secret: str) -> None:
         """There is no queue."""
@@ -151,10 +167,29 @@ class ProjectReconciler:
             config_maps=packs,
             environments=environments,
             connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
+            packages=self._packages(cache, namespace, label, versions),
             orphaned_children=_orphaned_children(
                 cache, project, label, {item.workload for item in environments.values()}
             ),
         )
+
+    def _packages(
+        self, cache: ClusterCache, namespace: str, label: str, versions: Sequence[ProjectVersion]
+    ) -> ObservedPackages:
+        if not any(version.status.package_lock for version in versions):
+            return ObservedPackages()
+        observed = ObservedPackages(
+            entries=self._engine.packages(namespace),
+            jobs={one["metadata"]["name"]: one for one in cache[JOBS].by_index("project", label)},
+            pods=[
+                pod
+                for pod in cache[PODS].by_index("project", label)
+                if JOB_LABEL in pod["metadata"].get("labels", {})
+            ],
+        )
+        if observed.unread:
+            self._engine.packages(namespace, again=True)
+        return observed
 
     async def _source(self, project: Project) -> Source:
         try:
@@ -287,12 +322,20 @@ def _environment(
         if not is_terminating(item)
     ]
     return ObservedEnvironment(
+        name=name,
         choice=choice,
         workload=workload,
         children=children,
         pods=[pod for pod in pods if _is_pod_of(pod, workload, name)],
         templates=frozenset(item["spec"]["name"] for item in templates),
         connection_problem=_connection_problem(templates),
+        installer={
+            resource: found
+            for resource in (SERVICE_ACCOUNTS, NETWORK_POLICIES)
+            if (found := cache[resource].get(namespace, packages_name(workload))) is not None
+            and not is_terminating(found)
+            and may_write(found, uid, labels)
+        },
     )
 
 
@@ -327,6 +370,7 @@ def _orphaned_children(
         for resource in CHILD_RESOURCES
         for obj in cache[resource].by_index("project", label)
         if obj["metadata"]["name"] not in {child_name(resource, name) for name in names}
+        and obj["metadata"]["name"] not in {packages_name(name) for name in names}
         and not is_terminating(obj)
         and is_owned(obj, project.metadata.uid)
     ]

@@ -247,7 +247,11 @@ async def test_a_pod_is_not_ready_before_the_first_configuration(start: Start) -
             "shop/orders.py:1: ZeroDivisionError",
         ),
         ({"main.py": "raise SystemExit(0)\n"}, "must not exit"),
-        ({"main.py": HELLO, "requirements.txt": "requests\n"}, "spec.runtime.image"),
+        ({"main.py": HELLO, "requirements.txt": "requests\n"}, "tieline lock"),
+        (
+            {"main.py": HELLO, "requirements.txt": f"requests==2.32.0 --hash=sha256:{'0' * 64}\n"},
+            "The packages of requirements.txt are not installed",
+        ),
         (
             {
                 "main.py": HELLO + "more = Integration()\n"

@@ -15,7 +15,6 @@ from tieline_core.kubernetes import resources as r
 from tieline_core.project_files.deploy_findings import check_files
 from tieline_operator.cache.indexers import CHILD_RESOURCES
 from tieline_operator.reconcilers.project.environment_plan import OPTIONAL_CHILDREN
-from tieline_protocol.runtime_image import REQUIREMENTS_REFUSED
 
 
 async def test_a_project_that_follows_latest_gets_a_version_a_workload_and_starts() -> None:
@@ -120,17 +119,18 @@ async def test_the_status_says_what_the_rules_for_deploys_say(case: Case) -> Non
     assert finding.message in message
 
 
-async def test_required_packages_are_refused_with_what_the_image_holds_and_how_to_build_one() -> None:
-    files = [{"filename": name, "content": ""} for name in ("main.py", "requirements.txt")]
+async def test_required_packages_without_hashes_are_refused_with_the_line_and_what_to_do() -> None:
+    contents = {"main.py": "", "requirements.txt": "# ours\nrequests==2.32.0\n"}
+    files = [{"filename": name, "content": content} for name, content in contents.items()]
     there = reconciling(project(source={"files": files}))
     await there.until_quiet()
     environment = there.environment()
     assert environment["status"] == "error"
     (version,) = there.world[r.PROJECT_VERSIONS].list(NAMESPACE)
-    assert [(item["filename"], item["message"]) for item in version["status"]["findings"]] == [
-        ("requirements.txt", REQUIREMENTS_REFUSED)
-    ]
-    assert "requirements.txt: packages are not installed on deploy" in environment["message"]
+    (finding,) = version["status"]["findings"]
+    assert (finding["filename"], finding["line"]) == ("requirements.txt", 2)
+    assert "requirements.txt:2: requests has no --hash" in environment["message"]
+    assert "packageLock" not in version["status"]
 
 
 async def test_a_first_deploy_with_broken_files_is_an_error() -> None:

@@ -1,0 +1,1 @@
+"""The packages of a project's lock: installing them once, unpacking them in pods, and having code import them."""

@@ -1,0 +1,266 @@
+"""``python -m tieline_packages.install``: installs a lock's packages and stores them; the operator's Job runs it.
+
+No code of the packages runs: only wheels are installed, each with a hash that the lock allows. The last line of a
+failure becomes the environment's message.
+"""
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tieline_packages.archive import PackagesError, python_tag, write_archive
+from tieline_protocol.findings import first
+from tieline_protocol.package_lock import PackageLock, parse_lock
+from tieline_protocol.packages import MAX_ARCHIVE_BYTES
+
+FINAL = 3
+"""The exit code of a failure that another try does not end."""
+_PIP_SECONDS = 600
+_COMPILE_SECONDS = 300
+_UPLOAD_SECONDS = 300
+_MAX_MESSAGE = 1000
+_PIP_FOLDER = "/opt/installer"
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_FINAL_ERRORS = (
+    "No matching distribution found",
+    "DO NOT MATCH THE HASHES",
+    "THESE PACKAGES DO NOT MATCH",
+    "In --require-hashes mode",
+    "ResolutionImpossible",
+    "ERROR: Invalid requirement",
+)
+# pip says first that it cannot reach the index, and then that it found no package.
+_AWAY = ("Connection", "connection broken", "timed out", "Max retries", "HTTP error 5", "Temporary failure")
+
+
+class FinalError(PackagesError):
+    """Another try ends the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Index:
+    """Where packages come from."""
+
+    url: str
+    credentials: Path | None = None
+    """A folder with ``username``, ``password`` and ``ca.crt``, each of which may be missing."""
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """Values that no message may have."""
+        return [value for name in ("username", "password") if (value := self._read(name))]
+
+    @property
+    def certificates(self) -> Path | None:
+        """The certificate authorities of the index; None for the usual ones."""
+        path = self.credentials / "ca.crt" if self.credentials else None
+        return path if path is not None and path.is_file() else None
+
+    def netrc(self) -> str:
+        """The credentials as a file of netrc; empty where there are none."""
+        user, password = self._read("username"), self._read("password")
+        if not password:
+            return ""
+        host = urlsplit(self.url).hostname or ""
+        return f"machine {host} login {user or '__token__'} password {password}\n"
+
+    def _read(self, name: str) -> str:
+        path = self.credentials / name if self.credentials else None
+        return path.read_text(encoding="utf-8").strip() if path is not None and path.is_file() else ""
+
+
+def main() -> None:
+    """Installs and stores; exits with 1, or with 3 where another try is of no use."""
+    env = os.environ
+    folder = env.get("TIELINE_INDEX_SECRET_DIR")
+    index = Index(url=env.get("TIELINE_INDEX_URL", ""), credentials=Path(folder) if folder else None)
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            archive = install(read_lock(Path(env["TIELINE_LOCK_FILE"])), index, Path(work))
+            _store(env, archive)
+    except (PackagesError, OSError) as error:
+        message = masked(str(error), index.secrets)[:_MAX_MESSAGE]
+        print(message, file=sys.stderr)
+        _tell(Path(env.get("TIELINE_TERMINATION_LOG", "/dev/termination-log")), message)
+        sys.exit(FINAL if isinstance(error, FinalError) else 1)
+
+
+def read_lock(path: Path) -> PackageLock:
+    """The lock in a file. Raises FinalError for one that a deploy would refuse."""
+    found = parse_lock(path.read_bytes())
+    if isinstance(found, PackageLock):
+        return found
+    raise FinalError(first([str(one) for one in found], most=3))
+
+
+def install(lock: PackageLock, index: Index, work: Path, *, pip: Sequence[str] | None = None) -> Path:
+    """Installs the packages, and returns the archive with them, in ``work``. Raises PackagesError."""
+    target, archive = work / "packages", work / "packages.zip"
+    target.mkdir()
+    requirements = work / "requirements.txt"
+    requirements.write_text(lock.text, encoding="utf-8")
+    _pip(lock, index, work, [*(pip or _default_pip()), "install", *_pip_options(index, target, requirements)])
+    _compile(target)
+    write_archive(target, archive, {"python": python_tag(), "lock": lock.digest})
+    return archive
+
+
+def masked(text: str, secrets: Sequence[str]) -> str:
+    """The text without credentials.
+
+    >>> masked("no route to https://me:secret@pypi.example/simple for secret", ["secret"])
+    'no route to https://***@pypi.example/simple for ***'
+    """
+    text = _CREDENTIALS.sub("***@", text)
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def _default_pip() -> Sequence[str]:
+    return [sys.executable, "-m", "pip"]
+
+
+def _pip_options(index: Index, target: Path, requirements: Path) -> list[str]:
+    return [
+        "--require-hashes",
+        "--only-binary=:all:",
+        "--no-compile",
+        "--no-cache-dir",
+        "--no-input",
+        "--no-warn-conflicts",
+        "--disable-pip-version-check",
+        "--quiet",
+        "--retries=2",
+        "--timeout=20",
+        f"--target={target}",
+        *([f"--index-url={index.url}"] if index.url else []),
+        *([f"--trusted-host={urlsplit(index.url).hostname}"] if index.url.startswith("http://") else []),
+        *([f"--cert={index.certificates}"] if index.certificates else []),
+        f"--requirement={requirements}",
+    ]
+
+
+def _pip(lock: PackageLock, index: Index, work: Path, command: Sequence[str]) -> None:
+    netrc = work / "netrc"
+    netrc.write_text(index.netrc(), encoding="utf-8")
+    netrc.chmod(0o600)
+    env = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TIELINE_"))
+    } | {"NETRC": str(netrc), "PYTHONPATH": _PIP_FOLDER, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(work)}
+    try:
+        done = subprocess.run(  # noqa: S603  (our own command)
+            command, env=env, capture_output=True, text=True, timeout=_PIP_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise PackagesError(
+            f"{_count(lock)} could not be installed within {_PIP_SECONDS // 60} minutes: the index is slow, or away"
+        ) from None
+    if done.returncode:
+        raise _failure(masked(done.stderr, index.secrets))
+
+
+def _failure(output: str) -> PackagesError:
+    """What pip's output says, in a sentence."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR:")]
+    detail = "; ".join(errors[:3] or lines[-1:])
+    if any(mark in output for mark in _AWAY):
+        return PackagesError(f"the package index cannot be reached: {detail}")
+    if "DO NOT MATCH THE HASHES" in output:
+        named = next((line for line in lines if "from" in line and "http" in line), "")
+        return FinalError(
+            "a file of the index has none of the hashes in requirements.txt: it was replaced, or the index is another "
+            f"one than that of the lock {named}".strip()
+        )
+    if "401" in output or "403" in output:
+        return PackagesError(f"the package index refuses the credentials: {detail}")
+    kind = FinalError if any(mark in output for mark in _FINAL_ERRORS) else PackagesError
+    if "No matching distribution found" in output:
+        detail += (
+            " (the index has no wheel of it for the image's Python and architecture, or not this version)"
+        )
+    return kind(detail or "pip failed without a message")
+
+
+def _compile(target: Path) -> None:
+    """Compiles all modules, by content and not by time: a pod's folder is read-only, and imports would compile anew."""
+    command = [sys.executable, "-m", "compileall", "-q", "-f", "-j", "0"]
+    command += [
+        "--invalidation-mode",
+        "unchecked-hash",
+        "-s",
+        str(target),
+        "-p",
+        "/app/packages",
+        str(target),
+    ]
+    try:
+        # Some packages have files that are no Python of this version, on purpose.
+        subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise PackagesError("the packages could not be compiled in time") from None
+
+
+def _store(env: Mapping[str, str], archive: Path) -> None:
+    size = archive.stat().st_size
+    if size > MAX_ARCHIVE_BYTES:
+        raise FinalError(
+            f"the packages take {size >> 20} MiB, at most {MAX_ARCHIVE_BYTES >> 20} are allowed: use fewer or smaller "
+            "ones, or an image of your own"
+        )
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    parts = urlsplit(env["TIELINE_API_URL"].rstrip("/"))
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=_UPLOAD_SECONDS)
+    path = f"{parts.path}/internal/v1/environment/packages/{env['TIELINE_PACKAGES_KEY']}?digest={digest}"
+    token = Path(env["TIELINE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": "application/zip",
+        "Content-Length": str(size),
+    }
+    try:
+        with archive.open("rb") as file:
+            connection.request("PUT", path, body=file, headers=headers)
+            answer = connection.getresponse()
+            text = answer.read(4096)
+    except (OSError, http.client.HTTPException) as error:
+        raise PackagesError(f"the packages cannot be stored: {type(error).__name__}") from error
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        raise PackagesError(f"the packages cannot be stored: {_message(text)} ({answer.status})")
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return "the API refuses them"
+
+
+def _count(lock: PackageLock) -> str:
+    number = len(lock.packages)
+    return "1 package" if number == 1 else f"{number} packages"
+
+
+def _tell(path: Path, message: str) -> None:
+    try:
+        path.write_text(message, encoding="utf-8")
+    except OSError:
+        return
+
+
+if __name__ == "__main__":
+    main()
