@@ -35,6 +35,7 @@ _SLOW = (
     "unit/connectors/test_published_descriptions.py",
     "unit/project_files/test_config_maps.py",
     "unit/cli/",
+    "unit/runtime/packages/",
     "unit/runtime/test_sdk_page.py",
     "unit/runtime/server/test_server.py",
     "unit/scheduling/test_random_failures.py",

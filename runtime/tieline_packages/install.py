@@ -4,14 +4,19 @@ No code of the packages runs: only wheels are installed, each with a hash that t
 failure becomes the environment's message.
 """
 
+import base64
 import hashlib
 import http.client
 import json
 import os
+import platform
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,16 +35,15 @@ _UPLOAD_SECONDS = 300
 _MAX_MESSAGE = 1000
 _PIP_FOLDER = "/opt/installer"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
-_FINAL_ERRORS = (
-    "No matching distribution found",
-    "DO NOT MATCH THE HASHES",
-    "THESE PACKAGES DO NOT MATCH",
-    "In --require-hashes mode",
-    "ResolutionImpossible",
-    "ERROR: Invalid requirement",
-)
-# pip says first that it cannot reach the index, and then that it found no package.
-_AWAY = ("Connection", "connection broken", "timed out", "Max retries", "HTTP error 5", "Temporary failure")
+_NOT_FOUND = re.compile(r"No matching distribution found for (?P<name>[A-Za-z0-9._-]+?)(?:\[|==|\s|$)")
+_INCOMPLETE = "In --require-hashes mode"
+_REPLACED = "DO NOT MATCH THE HASHES"
+_FINAL_MARKS = ("ResolutionImpossible", "Invalid requirement", "not a valid wheel", "is not in the subpath")
+_BROKEN = "connection broken"
+_TOKEN_USER = "__token__"  # noqa: S105  (a user)
+"""The user that indexes know a token by."""
+_PYPI = "https://pypi.org/simple"
+_ASK_SECONDS = 20
 
 
 class FinalError(PackagesError):
@@ -71,7 +75,33 @@ class Index:
         if not password:
             return ""
         host = urlsplit(self.url).hostname or ""
-        return f"machine {host} login {user or '__token__'} password {password}\n"
+        return f"machine {host} login {user or _TOKEN_USER} password {password}\n"
+
+    def without(self, package: str) -> PackagesError:
+        """Why the index gave no file of a package: pip does not tell an index that refuses from one without it."""
+        url = f"{(self.url or _PYPI).rstrip('/')}/{package}/"
+        request = urllib.request.Request(url)  # noqa: S310  (http or https, by the platform's settings)
+        user, password = self._read("username"), self._read("password")
+        if password:
+            credentials = base64.b64encode(f"{user or _TOKEN_USER}:{password}".encode()).decode()
+            request.add_unredirected_header("Authorization", f"Basic {credentials}")
+        context = ssl.create_default_context(cafile=str(self.certificates) if self.certificates else None)
+        try:
+            with urllib.request.urlopen(request, timeout=_ASK_SECONDS, context=context):  # noqa: S310
+                pass
+        except urllib.error.HTTPError as error:
+            if error.code in (401, 403):
+                return PackagesError(f"the package index refuses the platform's credentials ({error.code})")
+            if error.code == 404:
+                return FinalError(f"the package index has no {package}")
+            return PackagesError(f"the package index cannot be reached: it answers {error.code}")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            return PackagesError(f"the package index cannot be reached: {reason}")
+        return FinalError(
+            f"the package index has no wheel of {package} in the locked version for {python_tag()} on "
+            f"{platform.machine()}: packages are not built from source"
+        )
 
     def _read(self, name: str) -> str:
         path = self.credentials / name if self.credentials else None
@@ -166,30 +196,31 @@ def _pip(lock: PackageLock, index: Index, work: Path, command: Sequence[str]) ->
             f"{_count(lock)} could not be installed within {_PIP_SECONDS // 60} minutes: the index is slow, or away"
         ) from None
     if done.returncode:
-        raise _failure(masked(done.stderr, index.secrets))
+        raise _failure(done.stderr, index)
 
 
-def _failure(output: str) -> PackagesError:
-    """What pip's output says, in a sentence."""
+def _failure(output: str, index: Index) -> PackagesError:
+    """What pip's output means, in a sentence."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR:")]
-    detail = "; ".join(errors[:3] or lines[-1:])
-    if any(mark in output for mark in _AWAY):
-        return PackagesError(f"the package index cannot be reached: {detail}")
-    if "DO NOT MATCH THE HASHES" in output:
-        named = next((line for line in lines if "from" in line and "http" in line), "")
+    if _REPLACED in output:
         return FinalError(
             "a file of the index has none of the hashes in requirements.txt: it was replaced, or the index is another "
-            f"one than that of the lock {named}".strip()
+            "one than that of the lock"
         )
-    if "401" in output or "403" in output:
-        return PackagesError(f"the package index refuses the credentials: {detail}")
-    kind = FinalError if any(mark in output for mark in _FINAL_ERRORS) else PackagesError
-    if "No matching distribution found" in output:
-        detail += (
-            " (the index has no wheel of it for the image's Python and architecture, or not this version)"
+    if _INCOMPLETE in output:
+        missing = [line.split(" ")[0] for line in lines if " (from " in line]
+        return FinalError(
+            f"requirements.txt does not have {', '.join(missing) or 'all packages'}, which other packages of it need: "
+            "run `tieline lock` again"
         )
-    return kind(detail or "pip failed without a message")
+    if found := _NOT_FOUND.search(output):
+        return index.without(found["name"])
+    detail = "; ".join(errors[:3] or lines[-1:]) or "pip failed without a message"
+    if _BROKEN in output:
+        return PackagesError(f"the package index cannot be reached: {detail}")
+    kind = FinalError if any(mark in output for mark in _FINAL_MARKS) else PackagesError
+    return kind(detail)
 
 
 def _compile(target: Path) -> None:

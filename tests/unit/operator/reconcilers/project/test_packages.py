@@ -129,7 +129,9 @@ async def test_the_job_has_no_secret_but_that_of_the_index_and_no_token_of_kuber
     assert container["resources"]["limits"] == {"cpu": "2", "memory": "1Gi"}
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["restartPolicy"] == "Never"
-    environments = {account["metadata"]["name"] for account in there.world[r.SERVICE_ACCOUNTS].list(NAMESPACE)}
+    environments = {
+        account["metadata"]["name"] for account in there.world[r.SERVICE_ACCOUNTS].list(NAMESPACE)
+    }
     assert pod["serviceAccountName"] in environments
     assert len(environments) == 2, "the Job's identity is not that of the code"
 
@@ -138,7 +140,8 @@ async def test_only_the_jobs_pods_are_in_their_policy_and_nobody_may_connect_to_
     there = await waiting()
     labels = jobs(there)[0]["spec"]["template"]["metadata"]["labels"]
     policies = {
-        policy["metadata"]["name"]: policy["spec"] for policy in there.world[r.NETWORK_POLICIES].list(NAMESPACE)
+        policy["metadata"]["name"]: policy["spec"]
+        for policy in there.world[r.NETWORK_POLICIES].list(NAMESPACE)
     }
     applying = [
         name
@@ -148,7 +151,9 @@ async def test_only_the_jobs_pods_are_in_their_policy_and_nobody_may_connect_to_
     assert len(policies) == 2
     assert [policies[name]["ingress"] for name in applying] == [[]]
     (service,) = there.world[r.SERVICES].list(NAMESPACE)
-    assert not service["spec"]["selector"].items() <= labels.items(), "the Service sends no request to the Job"
+    assert not service["spec"]["selector"].items() <= labels.items(), (
+        "the Service sends no request to the Job"
+    )
 
 
 async def test_stored_packages_are_rolled_out_by_their_digest() -> None:
