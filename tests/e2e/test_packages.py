@@ -21,7 +21,7 @@ CODE = (
     "from greetings import greeting\n"
     "from tieline import Integration\n"
     "integration = Integration()\n"
-    "@integration.webhook('hello')\n"
+    "@integration.webhook('hello', methods=['GET'])\n"
     "async def hello(ctx, request):\n"
     "    return {'says': greeting()}\n"
 )

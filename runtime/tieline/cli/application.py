@@ -15,6 +15,7 @@ from tieline.cli.commands import (
     login,
     logs,
     new_project,
+    packages,
     runs,
     schedules,
     state,
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.command("init", rich_help_panel=DESK)(new_project.init)
 app.command("run", rich_help_panel=DESK)(desk.run)
 app.command("check", rich_help_panel=DESK)(desk.check_folder)
+app.command("lock", rich_help_panel=DESK)(packages.lock)
 app.command("types", rich_help_panel=DESK)(desk.types)
 app.command("manifests", rich_help_panel=DESK)(new_project.manifests)
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from tieline.cli.config_check import describe
 from tieline.cli.inspect_code import LoadedCode, load_in_subprocess
 from tieline.configuration.project_folder import Folder
+from tieline_packages.archive import PackagesError
+from tieline_packages.desk import installed_folder, modules_in
 from tieline_protocol.deploys import check_files
 from tieline_protocol.findings import Finding, format_finding, has_errors
 from tieline_protocol.missing_modules import MissingModule, missing_modules
-from tieline_protocol.runtime_image import MODULES
+from tieline_protocol.runtime_image import MODULES, REQUIREMENTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,8 @@ class CheckReport:
 
     findings: tuple[Finding, ...]
     loaded: LoadedCode | None = None
+    packages: Path | None = None
+    """The packages of the lock, as pods have them."""
 
     @property
     def ok(self) -> bool:
@@ -48,18 +52,35 @@ def check(
     if templates or described.templates is not None:
         known = {*templates, *(described.templates or ())}
     files = folder.files()
-    missing = missing_modules(files, MODULES | set(modules))
-    own = [*check_files(files, labels or {}, known), *(_here(missing) if here else missing)]
+    own = check_files(files, labels or {}, known)
+    packages = _packages(folder.code) if not has_errors(own) else None
+    if isinstance(packages, Finding):
+        own.append(packages)
+        packages = None
+    else:
+        more = modules_in(packages) if packages else frozenset()
+        missing = missing_modules(files, MODULES | more | set(modules))
+        own += _here(missing) if here else missing
     loaded: LoadedCode | None = None
     if load and not has_errors(own):
-        found = load_in_subprocess(folder.code)
+        found = load_in_subprocess(folder.code, packages=packages)
         if isinstance(found, Finding):
             own.append(found)
         else:
             loaded = found
     return CheckReport(
-        findings=(*(_placed(folder, item) for item in own), *described.findings), loaded=loaded
+        findings=(*(_placed(folder, item) for item in own), *described.findings),
+        loaded=loaded,
+        packages=packages,
     )
+
+
+def _packages(code: Path) -> Path | Finding | None:
+    """The packages of the lock, or why they cannot be installed here."""
+    try:
+        return installed_folder(code)
+    except PackagesError as error:
+        return Finding(message=f"the packages cannot be installed: {error}", filename=REQUIREMENTS)
 
 
 def _here(missing: Iterable[MissingModule]) -> Iterator[Finding]:

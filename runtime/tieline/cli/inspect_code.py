@@ -36,11 +36,18 @@ class LoadedCode:
     """Each with its name, cron expression, timezone, activations, and when it is due next."""
 
 
-def load_in_subprocess(code: Path, env: Mapping[str, str] | None = None) -> LoadedCode | Finding:
-    """What the code in ``code`` registers, or why it does not load. What it prints is not shown."""
+def load_in_subprocess(
+    code: Path, env: Mapping[str, str] | None = None, *, packages: Path | None = None
+) -> LoadedCode | Finding:
+    """What the code in ``code`` registers, or why it does not load. What it prints is not shown.
+
+    ``packages`` is the folder with those of its lock.
+    """
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")
         command = [sys.executable, "-m", "tieline.cli.inspect_code", str(code.resolve()), str(answer)]
+        if packages is not None:
+            command.append(str(packages))
         try:
             ended = subprocess.run(  # noqa: S603  (this very module)
                 command,
@@ -108,11 +115,14 @@ def _describe(tasks: Tasks) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Load the folder in the first argument, write what it holds to the file in the second."""
-    code, answer = Path(sys.argv[1]), Path(sys.argv[2])
+    """Load the folder in the first argument, write what it holds to the file in the second.
+
+    The third one, if any, is the folder with its packages.
+    """
+    code, answer, *packages = (Path(text) for text in sys.argv[1:])
     record_written_files(code)
     try:
-        described: dict[str, Any] = _describe(load(code))
+        described: dict[str, Any] = _describe(load(code, *packages))
     except CodeError as error:
         described = {"error": str(error)}
     answer.write_text(json.dumps(described))

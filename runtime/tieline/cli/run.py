@@ -77,7 +77,8 @@ def once(
         return 1
     arguments = [task, json.dumps(user), json.dumps(payload)]
     command = [sys.executable, "-m", "tieline.cli.run_once", *arguments]
-    env = {**environment(folder, os.environ), "TIELINE_CODE_DIR": str(folder.code.resolve()), **SAFE_PATH}
+    own = environment(folder, os.environ, report.packages)
+    env = {**own, "TIELINE_CODE_DIR": str(folder.code.resolve()), **SAFE_PATH}
     show = _print_readable if sys.stdout.isatty() else _print
     with subprocess.Popen(  # noqa: S603  (this very package)
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -87,11 +88,14 @@ def once(
     return process.returncode
 
 
-def environment(folder: Folder, env: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables of a process that runs the project's code."""
+def environment(folder: Folder, env: Mapping[str, str], packages: Path | None = None) -> dict[str, str]:
+    """The environment variables of a process that runs the project's code, with the packages in a folder."""
     own = {**env, "TIELINE_PROJECT_NAME": folder.name, "TIELINE_ENVIRONMENT": "desk"}
     # A desk is no pod: the API is not asked.
     own.pop("TIELINE_API_URL", None)
+    own.pop("TIELINE_PACKAGES_DIR", None)
+    if packages is not None:
+        own["TIELINE_PACKAGES_DIR"] = str(packages)
     own["TIELINE_STATE_FILE"] = str(folder.code.resolve() / STATE)
     if folder.connections is not None:
         own["TIELINE_CONNECTIONS_FILE"] = str(folder.connections.resolve())
@@ -115,6 +119,7 @@ class DevServer:
     _self_modified: SelfModifiedFiles = field(default_factory=SelfModifiedFiles)
     _deployed_at: float = 0.0
     _version: int = 0
+    _packages: Path | None = None
     _worker: ServerProcess | None = None
 
     def __post_init__(self) -> None:
@@ -187,6 +192,7 @@ class DevServer:
         if not report.ok:
             return self._refused()
         self._version += 1
+        self._packages = report.packages
         worker = self._new_worker()
         if not await worker.start():
             return self._refused()
@@ -227,7 +233,7 @@ class DevServer:
             self.say(line)
 
     def _environment(self) -> dict[str, str]:
-        own = environment(self._folder, self.env)
+        own = environment(self._folder, self.env, self._packages)
         return {**own, "TIELINE_VERSION": str(self._version), "TIELINE_PUBLIC_URL": self.url}
 
 

@@ -44,7 +44,7 @@ def main() -> None:
         settings = Settings.from_environment(os.environ)
         logging.getLogger().setLevel(settings.log_level)
         watch_writes(settings.code_dir, _warning(settings.code_dir))
-        tasks = load(settings.code_dir)
+        tasks = load(settings.code_dir, settings.packages_dir)
         if name not in tasks.schedules and name not in tasks.events:
             known = ", ".join(sorted({*tasks.schedules, *tasks.events})) or "none"
             raise ConfigurationError(f"There is no schedule or event {name!r} (there are: {known})")

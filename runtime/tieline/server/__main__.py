@@ -31,8 +31,6 @@ from tieline.telemetry import logs, termination_message
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Tracer
 from tieline_common.cancellation import cancel_and_wait
-from tieline_packages.activation import activate
-from tieline_packages.archive import PackagesError
 from tieline_protocol import http_server
 
 logger = logging.getLogger("tieline")
@@ -52,12 +50,10 @@ def main() -> None:
     try:
         settings = Settings.from_environment(os.environ)
         logging.getLogger().setLevel(settings.log_level)
-        if settings.packages_dir:
-            activate(settings.packages_dir)
-        tasks = load(settings.code_dir, has_packages=settings.packages_dir is not None)
+        tasks = load(settings.code_dir, settings.packages_dir)
         _collect_seldom()
         uvloop.run(serve(settings, tasks, redactor))
-    except (CodeError, ConfigurationError, PackagesError) as error:
+    except (CodeError, ConfigurationError) as error:
         logger.critical("Cannot start: %s", error, exc_info=error.__cause__)
         termination_message.write(termination_log, error, redactor)
         sys.exit(1)

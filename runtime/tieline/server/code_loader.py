@@ -13,6 +13,8 @@ from tieline.errors import CodeError
 from tieline.events.event import EventTask
 from tieline.integration import MAX_SCHEDULES, Integration, Webhook
 from tieline.scheduling.schedules import Schedule
+from tieline_packages.activation import activate
+from tieline_packages.archive import PackagesError
 from tieline_protocol.findings import first
 from tieline_protocol.package_lock import PackageLock, parse_lock
 from tieline_protocol.runtime_image import REQUIREMENTS
@@ -38,21 +40,30 @@ class Tasks:
         return bool(self.events) or any(webhook.delivery == "queued" for webhook in self.webhooks.values())
 
 
-def load(code_dir: Path, *, has_packages: bool = False) -> Tasks:
+def load(code_dir: Path, packages_dir: Path | None = None) -> Tasks:
     """Import ``main.py`` in ``code_dir`` and return the tasks of the integrations at its top level.
 
-    The directory is put on ``sys.path``, so that main.py's neighbours can be imported. ``has_packages`` says that those
-    of its lock are there. Raises CodeError; its ``__cause__`` is what the code itself raised.
+    The directory is put on ``sys.path``, so that main.py's neighbours can be imported. ``packages_dir`` holds the
+    packages of its lock. Raises CodeError; its ``__cause__`` is what the code itself raised.
     """
     main = code_dir / MAIN
     if not main.is_file():
         raise CodeError(f"The project has no {MAIN}; that is the file that is run")
-    if not has_packages:
+    if packages_dir is None:
         _need_no_packages(code_dir / REQUIREMENTS)
+    else:
+        _activate(packages_dir)
     if str(code_dir) not in sys.path:
         sys.path.insert(0, str(code_dir))
     importlib.invalidate_caches()
     return _tasks(_import(main))
+
+
+def _activate(packages_dir: Path) -> None:
+    try:
+        activate(packages_dir)
+    except PackagesError as error:
+        raise CodeError(f"The packages cannot be used: {error}") from error
 
 
 def _need_no_packages(lock: Path) -> None:

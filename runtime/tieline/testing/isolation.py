@@ -9,7 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from tieline.errors import CodeError
 from tieline.server.code_loader import Tasks, load
+from tieline_packages.archive import PackagesError
+from tieline_packages.desk import installed_folder
 
 T = TypeVar("T")
 
@@ -41,11 +44,19 @@ def loaded(code: Path) -> Iterator[tuple[ModuleType, Tasks]]:
     path = sys.path[:]
     _forget(code)
     try:
-        tasks = load(code)
+        tasks = load(code, _packages(code))
         yield sys.modules["main"], tasks
     finally:
         sys.path[:] = path
         _forget(code)
+
+
+def _packages(code: Path) -> Path | None:
+    """The packages of the code's lock, as pods have them. Raises CodeError."""
+    try:
+        return installed_folder(code)
+    except PackagesError as error:
+        raise CodeError(f"The packages cannot be installed: {error}") from error
 
 
 def _forget(code: Path) -> None:

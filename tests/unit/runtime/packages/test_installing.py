@@ -2,117 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 import os
 import subprocess
 import sys
-import tarfile
-import threading
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.unit.runtime.packages.local_index import PASSWORD, LocalIndex, source_distribution, wheel
 from tieline_packages.activation import activate
 from tieline_packages.archive import PackagesError, unpack_archive, write_archive
 from tieline_packages.install import FinalError, Index, install, masked
-from tieline_protocol.package_lock import PackageLock, parse_lock
-
-PASSWORD = "an-index-password"
-
-
-def wheel(name: str, version: str = "1.0", requires: str = "", **files: str) -> tuple[str, bytes]:
-    """A wheel with these files, by default one module of its name."""
-    info = f"{name}-{version}.dist-info"
-    needs = f"Requires-Dist: {requires}\n" if requires else ""
-    contents = {
-        **(files or {f"{name}.py": f"VALUE = {version!r}\n"}),
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    contents[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in (*contents, f"{info}/RECORD"))
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w") as archive:
-        for path, text in contents.items():
-            archive.writestr(zipfile.ZipInfo(path), text)
-    return f"{name}-{version}-py3-none-any.whl", target.getvalue()
-
-
-def source_distribution(name: str) -> tuple[str, bytes]:
-    """One whose build would leave a trace."""
-    target = io.BytesIO()
-    with tarfile.open(fileobj=target, mode="w:gz") as archive:
-        for path, text in (
-            ("setup.py", "raise SystemExit('it ran')"),
-            ("PKG-INFO", f"Name: {name}\nVersion: 1.0\n"),
-        ):
-            entry = tarfile.TarInfo(f"{name}-1.0/{path}")
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    return f"{name}-1.0.tar.gz", target.getvalue()
-
-
-@dataclass
-class LocalIndex:
-    """An index on this machine that wants a password."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    url: str = ""
-
-    def add(self, *files: tuple[str, bytes]) -> None:
-        self.files.update(dict(files))
-
-    def lock(self, *names: str) -> PackageLock:
-        """A lock of these packages, with the hashes of the files that are there now."""
-        lines = []
-        for name in names:
-            digests = [
-                hashlib.sha256(c).hexdigest() for f, c in self.files.items() if f.startswith(f"{name}-")
-            ]
-            lines.append(f"{name}==1.0 " + " ".join(f"--hash=sha256:{digest}" for digest in digests))
-        found = parse_lock("\n".join(lines).encode())
-        assert isinstance(found, PackageLock)
-        return found
-
-
-@pytest.fixture
-def index() -> Iterator[LocalIndex]:
-    served = LocalIndex()
-    allowed = "Basic " + base64.b64encode(f"reader:{PASSWORD}".encode()).decode()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            name = self.path.strip("/").split("/")[-1]
-            files = [file for file in served.files if file.split("-")[0] == name]
-            links = "".join(f'<a href="/files/{file}">{file}</a>' for file in files).encode()
-            if self.headers.get("Authorization") != allowed:
-                return self.answer(401, b"")
-            if name in served.files:
-                return self.answer(200, served.files[name])
-            return self.answer(200 if files else 404, links)
-
-        def answer(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", "text/html")
-            self.send_header("WWW-Authenticate", "Basic")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    served.url = f"http://127.0.0.1:{server.server_port}/simple"
-    yield served
-    server.shutdown()
-    server.server_close()
+from tieline_protocol.package_lock import PackageLock
 
 
 @pytest.fixture
