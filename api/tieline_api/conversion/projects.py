@@ -158,9 +158,16 @@ def _config(project: ObjectView, item: ObjectView) -> rest.EnvironmentConfig:
             replicas=1 if replicas is None else replicas, resources=runtime.get("resources") or {}
         ),
         image=runtime.get("image"),
-        env=[rest.EnvVariable(name=one["name"], value=one["value"]) for one in runtime.get("env") or ()]
-        or None,
+        env=_variables(runtime, item) or None,
     )
+
+
+def _variables(runtime: ObjectView, item: ObjectView) -> list[rest.EffectiveEnvVariable]:
+    own = {one["name"] for one in (item.get("runtime") or {}).get("env") or ()}
+    return [
+        rest.EffectiveEnvVariable.model_validate(one | ({} if one["name"] in own else {"inherited": True}))
+        for one in runtime.get("env") or ()
+    ]
 
 
 def files_to_rest(files: Pairs) -> list[rest.File]:

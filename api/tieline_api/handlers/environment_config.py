@@ -25,7 +25,7 @@ async def update_config(call: Call[None, rest.EnvironmentConfigUpdate]) -> Reply
     if body.image is not None:
         changes["image"] = body.image.strip()
     if body.env is not None:
-        changes["env"] = [one.model_dump(by_alias=True) for one in body.env]
+        changes["env"] = [one.model_dump(by_alias=True, exclude_none=True) for one in body.env]
         if len({one.name for one in body.env}) != len(body.env):
             raise errors.invalid("env", "has a name twice: give each name once")
 

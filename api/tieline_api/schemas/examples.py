@@ -421,7 +421,10 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     },
     environments.EnvironmentConfigUpdate: {
         "deploymentSpec": {"replicas": 2, "resources": {"limits": {"memory": "512Mi"}}},
-        "env": [{"name": "LOG_LEVEL", "value": "debug"}],
+        "env": [
+            {"name": "LOG_LEVEL", "value": "debug"},
+            {"name": "SMTP_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "smtp", "key": "password"}}},
+        ],
     },
     environments.WebhookCall: {
         "urlPath": "/hello",

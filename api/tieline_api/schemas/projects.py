@@ -1,8 +1,8 @@
 """Projects, files and versions in REST."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StrictBool, StringConstraints
+from pydantic import Field, StrictBool, StringConstraints, model_validator
 
 from tieline_api.schemas.base import (
     JsonObject,
@@ -17,8 +17,8 @@ from tieline_api.schemas.base import (
     UlidOut,
 )
 from tieline_api.schemas.names import DisplayName, EnvName, ShortName
-from tieline_core.resources.fields import Text
-from tieline_core.resources.projects import EnvironmentState
+from tieline_core.resources.fields import ObjectName, Text
+from tieline_core.resources.projects import ConfigMapKey, EnvironmentState
 
 MAX_WAIT_SECONDS = 300
 
@@ -54,13 +54,44 @@ class DeploymentSpec(Rest):
     """Requests and limits in Kubernetes' notation; what is absent is the platform's default."""
 
 
+class SecretKey(Rest):
+    """A key of a Secret."""
+
+    name: ObjectName
+    """The name of a Secret of type tieline.dev/credential whose owner opened it to code."""
+    key: ConfigMapKey
+    """The key in the Secret."""
+
+
+class EnvVariableSource(Rest):
+    """Where the value of an environment variable comes from."""
+
+    secret_key_ref: SecretKey
+    """A key of a Secret."""
+
+
 class EnvVariable(Rest):
     """An environment variable of the pods."""
 
     name: EnvName
     """Its name. Names that begin with TIELINE_ are the platform's."""
-    value: Annotated[str, StringConstraints(max_length=4096)]
+    value: Annotated[str, StringConstraints(max_length=4096)] | None = None
     """Its value, which everybody who may read the project can read."""
+    value_from: EnvVariableSource | None = None
+    """A key of a Secret that the value comes from, instead of value. No answer has the value."""
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.value is None) == (self.value_from is None):
+            raise ValueError("give either value or valueFrom")
+        return self
+
+
+class EffectiveEnvVariable(EnvVariable):
+    """An environment variable that is in effect in an environment."""
+
+    inherited: bool | None = None
+    """True where it is the project's; absent where the environment has it of its own."""
 
 
 class EnvironmentConfig(Rest):
@@ -70,7 +101,7 @@ class EnvironmentConfig(Rest):
     """Its pods."""
     image: str | None = None
     """The image, where it is not the platform's own."""
-    env: list[EnvVariable] | None = None
+    env: list[EffectiveEnvVariable] | None = None
     """Environment variables of the code, where there are any."""
 
 

@@ -47,6 +47,9 @@ class ConnectionTemplateSpec(Shape):
     """The Connection that a static template is linked to."""
     auth_scheme_config_ids: Annotated[list[ItemId], Field(max_length=20, json_schema_extra=list_set())] = []
     """Ids of the System's auth schemes that the template offers to those who connect; all when empty."""
+    expose_to_code: bool = False
+    """Whether code reads the credentials with ctx.credentials. The Connection must say exposeToCode too. False by
+    default."""
 
 
 class ConnectionTemplateStatus(Status):

@@ -107,6 +107,9 @@ class ConnectionSpec(Shape):
     """What the system allows of requests through this connection; the system's limits where absent."""
     credentials: Credentials = []
     """Credentials, applied to each request in this order."""
+    expose_to_code: bool = False
+    """Whether code may read the credentials, where the connection template says exposeToCode too. Setting it needs the
+    verb expose on connections. False by default."""
 
 
 class CredentialStatus(Shape):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from tieline_core.resources.fields import (
     DisplayName,
@@ -109,13 +109,38 @@ class ImagePullSecret(Shape):
     """Name of a Secret of type kubernetes.io/dockerconfigjson in the project's namespace."""
 
 
+class SecretKey(Shape):
+    """A key of a Secret."""
+
+    name: ObjectName
+    """The name of a Secret of type tieline.dev/credential in the project's namespace. Its owner opens it to code with
+    the label tieline.dev/expose-to-code."""
+    key: ConfigMapKey
+    """The key in the Secret."""
+
+
+class EnvVarSource(Shape):
+    """Where the value of an environment variable comes from."""
+
+    secret_key_ref: SecretKey
+    """A key of a Secret."""
+
+
 class EnvVar(Shape):
     """An environment variable of the pods."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("has(self.value) != has(self.valueFrom)", "give either value or valueFrom"),
+        )
+    )
+
     name: Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=ENV_NAME_PATTERN)]
     """The name that code reads, such as LOG_LEVEL. Names that begin with TIELINE_ are the platform's."""
-    value: Annotated[str, StringConstraints(max_length=4096)]
-    """The value, as it is. Everybody who may read the project can read it: put secrets into connections."""
+    value: Annotated[str, StringConstraints(max_length=4096)] | None = None
+    """The value, as it is. Everybody who may read the project can read it: put secrets into Secrets."""
+    value_from: EnvVarSource | None = None
+    """Where the value comes from, instead of value."""
 
 
 class Runtime(Shape):
@@ -308,7 +333,9 @@ __all__ = [
     "MAX_ENVIRONMENTS",
     "MAX_REPLICAS",
     "RESERVED_ENV",
+    "ConfigMapKey",
     "EnvVar",
+    "EnvVarSource",
     "EnvironmentSpec",
     "EnvironmentState",
     "EnvironmentStatus",
@@ -322,5 +349,6 @@ __all__ = [
     "ResourceAmounts",
     "Runtime",
     "RuntimeResources",
+    "SecretKey",
     "merged_fields",
 ]

@@ -228,6 +228,7 @@ def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
         yield from _users_of_credentials(listers, connection)
     for channel in listers[r.NOTIFICATION_CHANNELS].by_index("secret", joined(*namespaced_name)):
         yield key_of(r.NOTIFICATION_CHANNELS, channel)
+    yield from _found(listers, r.PROJECTS, "secret", *namespaced_name)
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("kind") == r.CONNECTIONS.kind:
             yield Key(r.CONNECTIONS.kind, namespace, owner["name"])

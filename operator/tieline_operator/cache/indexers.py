@@ -137,6 +137,13 @@ def _channel_secret(obj: Object) -> str | None:
     return name
 
 
+def _variable_secrets(obj: Object) -> Iterable[str | None]:
+    """The names of the Secrets that environment variables of a Project come from."""
+    path = ("runtime", "env", "valueFrom", "secretKeyRef", "name")
+    yield from _at(*path)(obj)
+    yield from _at("environments", *path)(obj)
+
+
 def _holders(obj: Object) -> Iterable[str]:
     return [joined(namespace_of(obj), identifier) for identifier in credential_ids(obj)]
 
@@ -201,6 +208,7 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         BY_ID_ANYWHERE: lambda obj: [object_id(obj)],
         BY_ADDRESS: lambda obj: {address_key(url) for url in public_urls(obj)},
         "config-map": _each(_at("source", "configMaps", "name")),
+        "secret": _each(_variable_secrets),
         "label": _by(lambda obj: label_value(obj["metadata"]["name"])),
     },
     r.PROJECT_VERSIONS: {

@@ -29,7 +29,14 @@ def cached_facts(secrets: Lister, namespace: str, name: str) -> SecretFacts:
     if found is None:
         return SecretFacts(name=name)
     version = found["metadata"]["resourceVersion"]
-    return SecretFacts(name=name, exists=True, right_type=True, version=version, values=found["values"])
+    return SecretFacts(
+        name=name,
+        exists=True,
+        right_type=True,
+        version=version,
+        values=found["values"],
+        exposure=found.get("exposure"),
+    )
 
 
 def tokens_facts(secrets: Lister, connection: Object, item_id: str) -> TokenFacts | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tieline_core.credentials.exposure import exposure_of
 from tieline_core.credentials.validation.secret_facts import tokens_of, values_of
 from tieline_core.identity.names import VERSION_ANNOTATION
 from tieline_core.kubernetes import Resource
@@ -36,6 +37,7 @@ def _strip_secret_values(obj: Mapping[str, Any]) -> dict[str, Any]:
         "type": obj.get("type"),
         "values": values_of(obj.get("data") or {}),
         "tokens": tokens_of(obj) if holds_tokens(obj) else None,
+        "exposure": exposure_of(obj["metadata"]),
     }
 
 

@@ -29,11 +29,13 @@ from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure, ExposureMo
 from tieline_operator.workload.ingresses import Backend
 from tieline_operator.workload.network_policies import HEALTH_PORT, HTTP_PORT
 from tieline_operator.workload.public_urls import address
+from tieline_operator.workload.secret_variables import SecretVariable
 from tieline_protocol.egress import PUBLIC_ONLY, Egress
 from tieline_protocol.packages import FOLDER as PACKAGES_DIR
 from tieline_protocol.packages import MAX_ARCHIVE_BYTES, MAX_UNPACKED_BYTES
 
 REVISION_ANNOTATION = "tieline.dev/revision"
+SECRETS_ANNOTATION = "tieline.dev/secrets"
 CODE_DIR = "/app/code"
 TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
 ENGINE_DIR = "/var/run/secrets/tieline-engine"
@@ -96,6 +98,8 @@ class Workload:
     environment_id: str
     runtime: Runtime
     """The project's runtime with the environment's over it."""
+    secret_variables: Sequence[SecretVariable] = ()
+    """Environment variables that come from Secrets; the runtime's others are values."""
     image: str
     packages_image: str = ""
     """What installs packages and unpacks them: the platform's own, whatever image the code has."""
@@ -234,7 +238,7 @@ def deployment(
         "containers": [_container(workload, version, packages)],
         "volumes": [*_volumes(config_maps), *_engine_volumes(workload)],
     }
-    annotations = {VERSION_ANNOTATION: version}
+    annotations = {VERSION_ANNOTATION: version, **_secrets_annotation(workload)}
     if packages:
         annotations[Packages.ANNOTATION] = str(packages)
         _add_packages(pod, workload, packages)
@@ -319,9 +323,6 @@ def _add_packages(pod: Manifest, workload: Workload, packages: Packages) -> None
 
 
 def _container(workload: Workload, version: str, packages: Packages | None) -> Manifest:
-    env = _environment(workload, version)
-    if packages:
-        env["TIELINE_PACKAGES_DIR"] = PACKAGES_DIR
     return {
         "name": "runtime",
         "image": workload.image,
@@ -330,7 +331,7 @@ def _container(workload: Workload, version: str, packages: Packages | None) -> M
             {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
             {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
         ],
-        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "env": _variables(workload, version, packages),
         "resources": _resources(workload.runtime),
         # A start may take a minute (imports); after that, readiness is checked often.
         "startupProbe": _probe("/livez", period=1, failures=60),
@@ -363,11 +364,27 @@ def pull_secrets(names: Sequence[str]) -> list[Manifest]:
     return [{"name": name} for name in dict.fromkeys(names)]
 
 
-def _environment(workload: Workload, version: str) -> dict[str, str]:
+def _variables(workload: Workload, version: str, packages: Packages | None) -> list[Manifest]:
     """The environment variables. Kubernetes would put variables into values with "$(NAME)": the people's stay as they
     are. Of one name, the platform's counts."""
+    platform = _environment(workload, version)
+    if packages:
+        platform["TIELINE_PACKAGES_DIR"] = PACKAGES_DIR
+    people: dict[str, Manifest] = {
+        one.name: {"value": one.value.replace("$", "$$")}
+        for one in workload.runtime.env or ()
+        if one.value is not None
+    }
+    for variable in workload.secret_variables:
+        reference = {"name": variable.secret, "key": variable.key}
+        people[variable.name] = {"valueFrom": {"secretKeyRef": reference}}
+    found = people | {name: {"value": value} for name, value in platform.items()}
+    return [{"name": name, **source} for name, source in found.items()]
+
+
+def _environment(workload: Workload, version: str) -> dict[str, str]:
+    """The platform's variables."""
     return {
-        **{one.name: one.value.replace("$", "$$") for one in workload.runtime.env or ()},
         "TIELINE_CODE_DIR": CODE_DIR,
         "TIELINE_API_URL": workload.api_url,
         "TIELINE_TOKEN_FILE": f"{TOKEN_DIR}/token",
@@ -381,7 +398,25 @@ def _environment(workload: Workload, version: str) -> dict[str, str]:
         **workload.egress.to_environment(),
         **({"OTEL_EXPORTER_OTLP_ENDPOINT": workload.otlp_endpoint} if workload.otlp_endpoint else {}),
         **_engine_environment(workload),
+        **_secret_names(workload),
     }
+
+
+def _secret_names(workload: Workload) -> dict[str, str]:
+    """Tells the runtime which variables it must never write anywhere."""
+    names = ",".join(variable.name for variable in workload.secret_variables)
+    return {"TIELINE_SECRET_ENV": names} if names else {}
+
+
+def _secrets_annotation(workload: Workload) -> dict[str, str]:
+    """Another text after each write of a Secret, so that pods are replaced: kubelet reads variables at their start.
+
+    It is made of versions. A hash of a value would let people guess short ones.
+    """
+    versions = sorted({(variable.secret, variable.version) for variable in workload.secret_variables})
+    if not versions:
+        return {}
+    return {SECRETS_ANNOTATION: hashlib.sha256(orjson.dumps(versions)).hexdigest()[:_REVISION]}
 
 
 def _engine_environment(workload: Workload) -> dict[str, str]:

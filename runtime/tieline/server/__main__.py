@@ -14,6 +14,7 @@ import uvloop
 from aiohttp import web
 
 from tieline.configuration.current import Configuration
+from tieline.configuration.secret_environment import learn_environment
 from tieline.errors import CodeError, ConfigurationError
 from tieline.http_client.session import new_client
 from tieline.scheduling.claims import ClaimTerms
@@ -46,6 +47,7 @@ def main() -> None:
     redactor = Redactor()
     logs.configure(redactor)
     logs.leave_out_unused()
+    learn_environment(redactor, os.environ)
     termination_log = Path(os.environ.get("TIELINE_TERMINATION_LOG", "/dev/termination-log"))
     try:
         settings = Settings.from_environment(os.environ)

@@ -27,7 +27,8 @@ _JWT_PARTS = (len(_JWT_BEGIN) + 8, 8, 16)
 _LONGEST_JWT = 8192
 
 # Shorter values would blank out ordinary words and say nothing about where they came from.
-_SHORTEST = 4
+SHORTEST = 4
+"""Shorter values are not masked."""
 # The same for a line of a longer secret, and for what is left of an encoded one between its neighbours.
 _SHORTEST_PART = 8
 _MAX_LINES = 1000
@@ -221,11 +222,11 @@ def _occurrences(text: str, form: str) -> Iterator[Span]:
 
 def _begun(text: str, form: str) -> int:
     """Where ``text`` ends with the beginning of ``form``; its length when it does not."""
-    offset = text.find(form[:_SHORTEST], max(0, len(text) - len(form)))
+    offset = text.find(form[:SHORTEST], max(0, len(text) - len(form)))
     while offset >= 0:
         if form.startswith(text[offset:]):
             return offset
-        offset = text.find(form[:_SHORTEST], offset + 1)
+        offset = text.find(form[:SHORTEST], offset + 1)
     return len(text)
 
 
@@ -249,7 +250,7 @@ def _by_prefix(forms: Iterable[str]) -> dict[str, list[_SameLength]]:
         found.setdefault(form[:_PREFIX], []).append(form)
     return {
         prefix: _by_length(
-            chain(own, *(found.get(prefix[:size], ()) for size in range(_SHORTEST, len(prefix))))
+            chain(own, *(found.get(prefix[:size], ()) for size in range(SHORTEST, len(prefix))))
         )
         for prefix, own in found.items()
     }
@@ -335,7 +336,7 @@ def replaced(text: str, spans: Sequence[Span]) -> str:
 def _forms(secret: _Secret) -> _Forms:
     """Whitespace at both ends is left out: it says nothing, and is often lost on the way."""
     value = secret.value.strip() if isinstance(secret.value, str) else secret.value
-    if len(value) < _SHORTEST:
+    if len(value) < SHORTEST:
         return _Forms()
     if isinstance(value, bytes):
         colons = value.hex(":")
@@ -407,7 +408,7 @@ def _written(text: str) -> Iterator[str]:
 
 def _encoded(content: bytes) -> Iterator[str]:
     """In hexadecimal and base64; the latter as it is, and as it is inside of a longer encoded text."""
-    if len(content) >= _SHORTEST:
+    if len(content) >= SHORTEST:
         yield content.hex()
         yield content.hex().upper()
     for shift in range(3):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import os
 import threading
 import time
 import warnings
@@ -19,6 +20,7 @@ from aiohttp import web
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.project_folder import find
+from tieline.configuration.secret_environment import learn_environment
 from tieline.configuration.snapshot import parse
 from tieline.configuration.users import ConfiguredUsers
 from tieline.context import Named, RunMetadata
@@ -105,6 +107,7 @@ class Project:
 
     def _enter(self) -> None:
         stack = self._stack
+        learn_environment(self._redactor, os.environ)
         self._body = made.body_of(self._folder)
         stack.callback(self._warn_of_writes)
         stack.callback(watch_writes(self._folder.code, self._written))

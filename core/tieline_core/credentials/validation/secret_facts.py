@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tieline_core.credentials.exposure import Exposure, exposure_of
 from tieline_core.credentials.validation.pem_keys import (
     Certificate,
     SigningKey,
@@ -56,6 +57,8 @@ class SecretFacts:
     version: str = ""
     """Another one with each write."""
     values: ValueFacts = field(default_factory=ValueFacts)
+    exposure: Exposure | None = None
+    """Whose code may read it; None where its owner opened it to none."""
 
     @property
     def keys(self) -> frozenset[str]:
@@ -104,6 +107,7 @@ def facts_of(name: str, secret: Mapping[str, Any] | None, *, other_type: bool = 
         right_type=True,
         version=secret["metadata"].get("resourceVersion", ""),
         values=values_of(secret.get("data") or {}),
+        exposure=exposure_of(secret["metadata"]),
     )
 
 

@@ -27,7 +27,10 @@ from tieline_operator.workload.manifests import REVISION_ANNOTATION, Packages, W
 from tieline_operator.workload.packages import installer_objects, job, lock_file, packages_of
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
+from tieline_operator.workload.secret_variables import SecretVariables, secret_variables
 
+VARIABLE_MISSING = "SecretVariableMissing"
+"""The reason where an environment variable cannot come from its Secret."""
 OPTIONAL_CHILDREN = (r.POD_DISRUPTION_BUDGETS, r.INGRESSES, r.HTTP_ROUTES, r.ENGINE_SECRETS)
 """Children that exist only where the spec or the settings ask for them."""
 
@@ -78,6 +81,10 @@ def plan_environment(
         return EnvironmentPlan(desired=desired, actual=actual, deletions=gone)
     target = _target(observed, environment, spec, current)
     workload = _workload(observed, environment, spec)
+    variables = _secret_variables(observed, environment, workload)
+    workload = replace(workload, secret_variables=variables.given)
+    if variables.problems and not target.problem:
+        target = replace(target, problem=Failure(VARIABLE_MISSING, variables.problem))
     if environment.address_conflict and not target.problem:
         target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
     desired = replace(
@@ -92,7 +99,13 @@ def plan_environment(
         public_url="" if environment.address_conflict else workload.public_url,
     )
     return _with_manifests(
-        observed, environment, EnvironmentPlan(desired=desired, actual=actual), workload, target, now
+        observed,
+        environment,
+        EnvironmentPlan(desired=desired, actual=actual),
+        workload,
+        target,
+        now,
+        held=bool(variables.problems) and not variables.withdrawn and workload.replicas > 0,
     )
 
 
@@ -103,7 +116,10 @@ def _with_manifests(
     workload: Workload,
     target: Target,
     now: datetime,
+    *,
+    held: bool,
 ) -> EnvironmentPlan:
+    """``held`` leaves the Deployment as it is: new pods would lack a variable."""
     objects: dict[Resource, Manifest] = {
         r.SERVICE_ACCOUNTS: manifests.service_account(workload),
         r.NETWORK_POLICIES: manifests.network_policy(workload),
@@ -114,7 +130,7 @@ def _with_manifests(
         objects[r.ENGINE_SECRETS], renew_after = environment_secret(
             workload, observed.engine_signer, environment.children.get(r.ENGINE_SECRETS), now
         )
-    version = _to_run(observed, environment, target)
+    version = None if held else _to_run(observed, environment, target)
     running = _packages(observed, environment, version) if version else NO_PACKAGES
     installs = [
         (plan, of)
@@ -318,6 +334,18 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
         tls_secret=filled(
             config.exposure.tls_secret, _url_values(project, spec.name, name, environment.children)
         ),
+    )
+
+
+def _secret_variables(
+    observed: ObservedProject, environment: ObservedEnvironment, workload: Workload
+) -> SecretVariables:
+    return secret_variables(
+        workload.runtime,
+        project=workload.project,
+        environment=workload.environment,
+        secrets=observed.secrets,
+        deployment=environment.children.get(r.DEPLOYMENTS),
     )
 
 

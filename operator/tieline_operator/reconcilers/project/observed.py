@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tieline_core.credentials.validation.secret_facts import SecretFacts
 from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation.verdicts import FIT, Verdict
 from tieline_core.identity.owner_references import owner_reference
@@ -82,6 +83,8 @@ class ObservedProject:
     config_maps: Mapping[str, Object] = field(default_factory=dict)
     """The ConfigMaps that hold versions' files, by name (metadata only)."""
     environments: Mapping[str, ObservedEnvironment]
+    secrets: Mapping[str, SecretFacts] = field(default_factory=dict)
+    """By name: what is known of the Secrets that environment variables come from."""
     connector: Object | None = None
     """The project's connector."""
     packages: ObservedPackages = field(default_factory=ObservedPackages)

@@ -33,7 +33,7 @@ from tieline_operator.reconcilers.project.environment_status import (
 from tieline_operator.reconcilers.project.observed import ObservedProject
 from tieline_operator.reconcilers.project.version_selection import current_version
 from tieline_operator.reconcilers.project.versions import garbage, missing_packs, new_version
-from tieline_operator.workload.pods import Failure
+from tieline_operator.workload.pods import Failure, deployed_version
 
 _MAX_SUMMARY = 256
 _MAX_OUTCOME = 1024
@@ -138,6 +138,7 @@ def _in_use(environments: Sequence[_Environment], current: str | None) -> frozen
         desired = item.planned.desired
         names |= {desired.version, desired.pinned_version, item.computed.serving}
         names |= {pod.version for pod in item.planned.actual.pods}
+        names.add(deployed_version(item.planned.actual.deployment))
         names |= {
             child.desired["spec"]["template"]["metadata"]["annotations"]["tieline.dev/version"]
             for child in item.planned.children

@@ -37,6 +37,7 @@ from tieline_core.kubernetes.resources import (
     PODS,
     PROJECT_VERSIONS,
     PROJECTS,
+    SECRETS,
     SERVICE_ACCOUNTS,
 )
 from tieline_core.project_files.checker import Analysis
@@ -49,6 +50,7 @@ from tieline_operator.apply.plan import Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import CHILD_RESOURCES, child_name, joined
 from tieline_operator.cache.organisations import not_an_organisation, organisation
+from tieline_operator.cache.secret_facts import secret_facts
 from tieline_operator.config import Config
 from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.connection_templates import UNUSABLE
@@ -72,6 +74,7 @@ from tieline_operator.reconcilers.uniqueness import cross_organisation_id_confli
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.packages import JOB_LABEL
 from tieline_operator.workload.pods import Failure, deployed_version
+from tieline_operator.workload.secret_variables import referenced_secrets
 
 
 class Engine(Protocol):
@@ -166,6 +169,7 @@ class ProjectReconciler:
             analyses=await self._analyses(key, versions, environments, source),
             config_maps=packs,
             environments=environments,
+            secrets=await secret_facts(cache, cache[SECRETS], namespace, _secrets_of_variables(project)),
             connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
             packages=self._packages(cache, namespace, label, versions),
             orphaned_children=_orphaned_children(
@@ -264,6 +268,12 @@ class ProjectReconciler:
                 if analysis is not None:
                     analyses[version.name] = analysis
         return analyses
+
+
+def _secrets_of_variables(project: Project) -> set[str]:
+    """The names of the Secrets that environment variables of the project come from."""
+    runtimes = (project.spec.runtime, *(item.runtime for item in project.spec.environments))
+    return {name for runtime in runtimes if runtime for name in referenced_secrets(runtime)}
 
 
 def _runs_under_its_id(project: Project) -> bool:

@@ -15,6 +15,7 @@ from tieline.cli.options import (
     client,
     confirm,
 )
+from tieline.cli.remote.environment_variables import changed_variables, given_variables
 from tieline.cli.remote.lookup import environment_of, find_project, get_project, project_name
 from tieline.cli.terminal import Output, age, say, show, styled
 
@@ -99,11 +100,25 @@ def configure(
     image: Annotated[
         str | None, typer.Option(help="An image with packages of your own; empty for the platform's.")
     ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Set an environment variable; repeat it for several."),
+    ] = None,
+    env_secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SECRET/KEY", help="Set one from a key of a Secret that is opened to code."
+        ),
+    ] = None,
+    unset_env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Remove an environment variable.")
+    ] = None,
     project: ProjectOption = None,
     context: ContextOption = None,
     organisation: OrganisationOption = None,
 ) -> None:
     """Change how an environment runs. What is left out stays."""
+    given = given_variables(env or (), env_secret or ())
     remote = client(context, organisation)
     found = environment_of(find_project(remote, project_name(HERE, project)), name)
     limits = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
@@ -111,7 +126,11 @@ def configure(
         **({"replicas": replicas} if replicas is not None else {}),
         **({"resources": {"limits": limits}} if limits else {}),
     }
-    body = {**({"deploymentSpec": spec} if spec else {}), **({"image": image} if image is not None else {})}
+    body = {
+        **({"deploymentSpec": spec} if spec else {}),
+        **({"image": image} if image is not None else {}),
+        **({"env": changed_variables(found, given, unset_env or ())} if given or unset_env else {}),
+    }
     if not body:
         raise UsageError("Nothing is to be changed; name an option such as --replicas")
     remote.request("PUT", f"environments/{found['id']}/config", body=body)

@@ -1,0 +1,52 @@
+"""Values of secret environment variables never show, however code writes them."""
+
+import base64
+import logging
+
+import pytest
+
+from tests.unit.runtime.telemetry.test_redaction import KEY
+from tieline.configuration.secret_environment import learn_environment
+from tieline.telemetry.redaction import Redactor
+
+
+def knowing(**values: str) -> Redactor:
+    redactor = Redactor()
+    learn_environment(redactor, {"TIELINE_SECRET_ENV": " , ".join(values), "LEVEL": "debugging", **values})
+    return redactor
+
+
+def test_a_value_is_masked_as_it_is_and_encoded_and_others_are_not() -> None:
+    redactor = knowing(DB_PASSWORD="s3cret-passw0rd")
+    encoded = base64.b64encode(b"user:s3cret-passw0rd").decode()
+    text = redactor(f"s3cret-passw0rd {encoded} debugging")
+    assert "s3cret" not in text
+    assert encoded not in text
+    assert "debugging" in text
+
+
+def test_the_password_of_a_url_is_masked_by_itself() -> None:
+    redactor = knowing(DATABASE_URL="postgresql://app:p%40ssw0rd@db.example/orders")
+    assert redactor("no login with p@ssw0rd, nor p%40ssw0rd") == "no login with ***, nor ***"
+
+
+def test_each_line_of_a_key_is_masked() -> None:
+    redactor = knowing(KEY=KEY)
+    assert KEY.splitlines()[3] not in redactor(KEY.splitlines()[3])
+
+
+def test_a_value_that_is_too_short_to_be_masked_is_warned_of_by_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        redactor = knowing(PIN="a")
+    assert redactor("a banana") == "a banana"
+    (record,) = caplog.records
+    assert "PIN" in record.getMessage()
+
+
+def test_a_name_without_a_variable_is_nothing() -> None:
+    redactor = Redactor()
+    learn_environment(redactor, {"TIELINE_SECRET_ENV": "GONE,,"})
+    learn_environment(redactor, {})
+    assert redactor("as it is") == "as it is"
