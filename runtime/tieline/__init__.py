@@ -16,13 +16,23 @@ from aiohttp.web import Request, Response, StreamResponse
 
 from tieline.configuration.snapshot import Activation, EndUser
 from tieline.context import Context, WebhookDelivery
+from tieline.credentials import (
+    AccessToken,
+    ClientCertificate,
+    Credentials,
+    Login,
+    OAuth1Token,
+    SigningKey,
+)
 from tieline.errors import (
     CredentialError,
+    CredentialsNotExposedError,
     DynamicTemplateError,
     ForeignOriginError,
     ForeignRedirectError,
     InvalidPathError,
     LimitReachedError,
+    MissingCredentialError,
     NoConnectionOfUserError,
     RequestTimeoutError,
     TemplateNotLinkedError,
@@ -60,11 +70,15 @@ from tieline.variables import Variables
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessToken",
     "Activation",
     "BulkError",
     "BulkResult",
+    "ClientCertificate",
     "Context",
     "CredentialError",
+    "Credentials",
+    "CredentialsNotExposedError",
     "CursorPages",
     "DynamicTemplateError",
     "EndUser",
@@ -79,8 +93,11 @@ __all__ = [
     "LimitReachedError",
     "LinkPages",
     "Log",
+    "Login",
+    "MissingCredentialError",
     "NoConnectionOfUserError",
     "NumberedPages",
+    "OAuth1Token",
     "OffsetPages",
     "PaginationError",
     "Reject",
@@ -91,6 +108,7 @@ __all__ = [
     "RetryLater",
     "ScheduledRun",
     "Session",
+    "SigningKey",
     "Span",
     "State",
     "StateChangedError",

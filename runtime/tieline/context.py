@@ -12,6 +12,7 @@ from yarl import URL
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
+from tieline.credentials import AccessToken, Credentials, exposed
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.events.run_events import RunEvents
@@ -198,6 +199,27 @@ class Context(Generic[V]):
             self._configuration.redactor,
             self._configuration.gate,
         )
+
+    async def credentials(self, template: str, *, rejected: AccessToken | None = None) -> Credentials:
+        """The credentials of a connection, for what does not speak HTTP: a database, mail, a vendor's SDK.
+
+        The template and the connection must both say ``exposeToCode``. Read them where you need them, not once for
+        all: passwords are changed and access tokens refreshed while the code runs. After the other side has refused an
+        access token, pass it as ``rejected`` to get another one.
+
+        Known values are masked in logs, traces and errors. Do not store them, and do not send them elsewhere.
+
+        Raises CredentialsNotExposedError, the errors of ``session`` about templates, and on reading a property
+        MissingCredentialError or CredentialError.
+
+        >>> async def sign_in(ctx: Context) -> str:
+        ...     login = (await ctx.credentials("mail")).login
+        ...     return f"{login.username} signs in"
+        >>> run(sign_in)
+        'orders signs in'
+        """
+        connection = self._configuration.current.connection(template, self.activation)
+        return await exposed(connection, self._configuration.tokens, rejected=rejected)
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
         """A span of one's own in the run's trace.

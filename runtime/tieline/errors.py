@@ -78,7 +78,7 @@ class UnknownTemplateError(TielineError):
     ...     except UnknownTemplateError as error:
     ...         return str(error)
     >>> run(orders)
-    "There is no connection template 'shopp' in this environment (there are: 'crm', 'shop', 'unlinked'); create …"
+    "There is no connection template 'shopp' in this environment (there are: 'crm', 'mail', 'shop', 'unlinked'); …"
     """
 
     def __init__(self, template: str, known: Iterable[str]) -> None:
@@ -171,6 +171,43 @@ class CredentialError(TielineError):
 
     def __init__(self, *, template: str, credential: str, problem: str) -> None:
         super().__init__(f"The credential {credential!r} of template {template!r}: {problem}")
+
+
+class CredentialsNotExposedError(TielineError):
+    """The code reads credentials that are not open to it.
+
+    >>> async def login(ctx: Context) -> str:
+    ...     try:
+    ...         return (await ctx.credentials("shop")).secret
+    ...     except CredentialsNotExposedError as error:
+    ...         return str(error)
+    >>> run(login)
+    "Code may not read the credentials of template 'shop'; set exposeToCode of the template (in a connections …"
+    """
+
+    def __init__(self, template: str, *, connection: str | None) -> None:
+        """``connection``: the name of the connection that is not open to code; None where the template is not."""
+        what = (
+            f"set exposeToCode of the template (in a connections file, of the connection {template!r})"
+            if connection is None
+            else f"the connection {connection!r} is not open to code: somebody with the right to expose connections "
+            "sets its exposeToCode"
+        )
+        super().__init__(f"Code may not read the credentials of template {template!r}; {what}")
+
+
+class MissingCredentialError(TielineError):
+    """The connection has no credential of the kind that the code reads. Names types and ids, never values.
+
+    >>> str(MissingCredentialError(template="db", wanted="of type basic-auth", found=["string"]))
+    "The connection of template 'db' has no credential of type basic-auth (there are: string)"
+    """
+
+    def __init__(self, *, template: str, wanted: str, found: Iterable[str]) -> None:
+        there = ", ".join(found) or "none"
+        super().__init__(
+            f"The connection of template {template!r} has no credential {wanted} (there are: {there})"
+        )
 
 
 class ForeignOriginError(TielineError):

@@ -13,6 +13,7 @@ from multidict import MultiDictProxy
 from yarl import URL
 
 from tieline.context import Context, V
+from tieline.credentials import AccessToken, Credentials
 from tieline.events.steps import StepsNotAvailableError
 from tieline.execution.background import Work
 from tieline.patterns.bulk import BulkResult
@@ -295,6 +296,10 @@ class SyncContext(Generic[V]):
     def idempotency_key(self) -> str:
         """A text that is the same in all attempts; see Context.idempotency_key."""
         return self._context.idempotency_key
+
+    def credentials(self, template: str, *, rejected: AccessToken | None = None) -> Credentials:
+        """The credentials of a connection; see Context.credentials."""
+        return _wait(self._context.credentials(template, rejected=rejected), self._loop)
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
         """A span of one's own in the run's trace; see Context.trace."""

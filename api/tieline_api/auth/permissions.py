@@ -45,7 +45,7 @@ ROLES: Mapping[str, Mapping[str, frozenset[str]]] = {
         **dict.fromkeys(_EDITABLE, _WRITE),
         **dict.fromkeys(("systems", "connectors", "connectorversions", "credentialgrants"), _READ),
     },
-    "tieline-admin": dict.fromkeys(_ADMINISTERED, _WRITE),
+    "tieline-admin": {**dict.fromkeys(_ADMINISTERED, _WRITE), "connections": _WRITE | {"expose"}},
 }
 """The verbs on our kinds of each ClusterRole in ``deploy/``, from the fewest rights to the most; a test compares."""
 

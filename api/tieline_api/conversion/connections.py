@@ -95,6 +95,7 @@ def connection_to_rest(
         system_id=object_id(system) if system else None,
         connection_template_id=object_id(template) if template else None,
         limits=limits_to_rest(spec),
+        expose_to_code=True if spec.get("exposeToCode") else None,
     )
 
 

@@ -101,4 +101,5 @@ def template_to_rest(
         template_base_url=system["spec"].get("templateBaseUrl") or "",
         connection_template_id=object_id(template),
         connection_id=object_id(connection) if connection else None,
+        expose_to_code=True if spec.get("exposeToCode") else None,
     )

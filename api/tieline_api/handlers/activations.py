@@ -58,7 +58,9 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
         await check_variables(call, environment.project, body.dynamic_variables, field="dynamicVariables")
     wanted = _wanted(call, environment, user)
     created = await create_connections(
-        platform, [one.connection for one in wanted if isinstance(one.connection, PlannedConnection)]
+        platform,
+        [one.connection for one in wanted if isinstance(one.connection, PlannedConnection)],
+        caller=call.caller,
     )
     connections = [
         {

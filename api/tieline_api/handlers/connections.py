@@ -84,7 +84,7 @@ async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply:
     )
     if user:
         await user.create(call)
-    created = await create_connections(call.platform, [planned])
+    created = await create_connections(call.platform, [planned], caller=call.caller)
     (obj,) = created.connections.values()
     if user is None:  # a static template has one connection for everybody: never that of one user
         await link_if_free(call.platform, template, obj)

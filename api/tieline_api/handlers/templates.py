@@ -90,6 +90,8 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
             mine["spec"]["dynamic"] = body.dynamic
         if body.auth_scheme_config_ids is not None:
             set_or_drop(mine["spec"], "authSchemeConfigIds", offered)
+        if body.expose_to_code is not None:
+            mine["spec"]["exposeToCode"] = body.expose_to_code
 
     name = template["metadata"]["name"]
     changed = await platform.writer.change(
@@ -145,6 +147,7 @@ async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object
             "environment": environment,
             "systemRef": {"name": system["metadata"]["name"]},
             "dynamic": body.dynamic,
+            **({"exposeToCode": True} if body.expose_to_code else {}),
         },
     )
     return template, system

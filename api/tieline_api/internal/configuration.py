@@ -197,8 +197,10 @@ def connection_body(world: ClusterCache, connection: ObjectView, template: Objec
     system = world.referred(world.systems, connection, "systemRef")
     identifier = object_id(connection)
     now = datetime.now(UTC)
+    wanted = bool(template and template["spec"].get("exposeToCode"))
+    exposed = wanted and bool(spec.get("exposeToCode"))
     credentials = [
-        credential(world, connection, item, scheme=scheme, identifier=identifier, now=now)
+        credential(world, connection, item, scheme=scheme, identifier=identifier, now=now, exposed=exposed)
         for item in spec.get("credentials") or ()
         if (scheme := scheme_item(item, system)) is not None
     ]
@@ -215,6 +217,8 @@ def connection_body(world: ClusterCache, connection: ObjectView, template: Objec
             "templateBaseUrl": system_spec.get("templateBaseUrl", ""),
         },
         "credentials": credentials,
+        # Absent: the template does not ask for it. False: the connection is not open to code.
+        **({"exposeToCode": exposed} if wanted else {}),
         **_limits(world, connection, system_spec),
     }
 

@@ -21,6 +21,31 @@ from tieline_core.resources.connections import CredentialType
 
 # What refreshes and exchanges stays with the platform: refresh tokens, codes, client secrets, passwords.
 _FOR_PODS = ("accessToken", "tokenType", "expiresAt", "scopes")
+_WITH_FIELDS = frozenset(
+    {
+        CredentialType.STRING,
+        CredentialType.BINARY,
+        CredentialType.BASIC_AUTH,
+        CredentialType.CERTIFICATE,
+        CredentialType.JWT_BEARER,
+    }
+)
+_NEVER_FIELDS = frozenset(
+    {
+        "value",
+        "accessToken",
+        "refreshToken",
+        "code",
+        "state",
+        "clientId",
+        "clientSecret",
+        "oauthToken",
+        "oauthTokenSecret",
+        "oauthVerifier",
+        "consumerKey",
+        "consumerSecret",
+    }
+)
 
 
 def credential(
@@ -31,15 +56,41 @@ def credential(
     scheme: ObjectView,
     identifier: str,
     now: datetime,
+    exposed: bool = False,
 ) -> Json:
-    """A credential as the internal endpoint tells it; without values once it has expired."""
+    """A credential as the internal endpoint tells it; without values once it has expired.
+
+    With ``exposed``, its name in the manifest and the Secret's other texts come with it, for code to read.
+    """
     result = {
         "id": credential_id(identifier, item),
         "type": item["type"],
         "authScheme": auth_schemes.without_references(scheme),
         "data": {} if expired(item, now) else _data(world, connection, item, scheme),
     }
+    if exposed:
+        fields = {} if expired(item, now) else _fields(world, connection, item)
+        result |= {"name": item["id"], "fields": fields}
     return {**result, "expiresAt": item["expiresAt"]} if "expiresAt" in item else result
+
+
+def _fields(world: ClusterCache, connection: ObjectView, item: ObjectView) -> Json:
+    """What a Secret has beside the values of the credential's type. Nothing that is for token requests is among it."""
+    kind = CredentialType(item["type"])
+    if kind not in _WITH_FIELDS:
+        return {}
+    stored = _stored(world, connection["metadata"]["namespace"], item.get("secretRef"))
+    others = stored.keys() - from_secret(kind, stored).keys() - _NEVER_FIELDS
+    found = {key: base64.b64decode(stored[key]) for key in others}
+    return {key: value.decode() for key, value in found.items() if _is_text(value)}
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def token_secret_of(world: ClusterCache, connection: ObjectView, item: ObjectView) -> ObjectView | None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
+from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StringConstraints
 
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.base import MaybeId, NullableList, Page, PageQuery, Rest, TimeOut, UlidIn, UlidOut
@@ -80,6 +80,8 @@ class Connection(Rest):
     """The template that it was created against, or that it is used for."""
     limits: Limits | None = None
     """Its own limits, in the place of the system's."""
+    expose_to_code: Literal[True] | None = None
+    """True where code may read its credentials; absent otherwise."""
 
 
 class ConnectionUpdate(Rest):
@@ -93,6 +95,8 @@ class ConnectionUpdate(Rest):
     """Overrides the system's base URL; an empty string takes the override away."""
     limits: Limits | None = None
     """Its own limits, in the place of the system's."""
+    expose_to_code: StrictBool | None = None
+    """Whether code may read its credentials. True needs the permission to expose connections."""
 
 
 class NewConnection(Rest):
@@ -106,6 +110,8 @@ class NewConnection(Rest):
     """Overrides the system's base URL."""
     limits: Limits | None = None
     """Its own limits, in the place of the system's."""
+    expose_to_code: StrictBool = False
+    """Whether code may read its credentials. True needs the permission to expose connections."""
     external_id: Annotated[ExternalId | None, MaybeId] = None
     """The user whose connection it is, by the id in your application; created when new. Absent: everybody's."""
 

@@ -1,6 +1,6 @@
 """Connection templates in REST: systems in a project's environment."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
@@ -29,6 +29,8 @@ class ConnectionTemplate(Rest):
     """The template's id."""
     connection_id: UlidOut | None = None
     """The connection that a static template is linked to; absent while it is linked to none that exists."""
+    expose_to_code: Literal[True] | None = None
+    """True where code reads the credentials; absent otherwise."""
 
 
 class TemplatePage(Rest):
@@ -55,6 +57,8 @@ class TemplateCreate(Rest):
     """The environment; optional when the project has one."""
     dynamic: StrictBool = False
     """Whether each user brings a connection; false (one connection) when left out."""
+    expose_to_code: StrictBool = False
+    """Whether code reads the credentials with ctx.credentials. The connection must be exposed, too."""
 
 
 class TemplateUpdate(Rest):
@@ -66,3 +70,5 @@ class TemplateUpdate(Rest):
     """Whether each user brings a connection."""
     auth_scheme_config_ids: Annotated[list[ItemId], Field(max_length=20)] | None = None
     """Ids of the system's auth schemes that the template offers; an empty list offers all."""
+    expose_to_code: StrictBool | None = None
+    """Whether code reads the credentials with ctx.credentials. The connection must be exposed, too."""

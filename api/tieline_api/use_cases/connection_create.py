@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.auth.authentication import Caller
+from tieline_api.auth.exposure_access import check_exposure, opens_to_code
 from tieline_api.cache.organisations import Organisation
 from tieline_api.conversion.connections import PlannedSecret
 from tieline_api.dependencies import Dependencies
@@ -104,6 +106,8 @@ def plan_connection(
         spec["baseUrl"] = body.base_url
     if body.limits and (limits := body.limits.to_spec()):
         spec["limits"] = limits
+    if body.expose_to_code:
+        spec["exposeToCode"] = True
     if reference:
         spec["endUserRef"] = reference
     obj = _planned_object(namespace, identifier, spec)
@@ -111,9 +115,12 @@ def plan_connection(
 
 
 async def create_connections(
-    platform: Dependencies, planned: Sequence[PlannedConnection]
+    platform: Dependencies, planned: Sequence[PlannedConnection], *, caller: Caller
 ) -> CreatedConnections:
     """Checks all, writes all, then exchanges all codes. ApiError, with nothing made, where nothing is to stay."""
+    for one in planned:
+        if opens_to_code(None, one.obj["spec"]):
+            await check_exposure(platform.access, caller, one.obj["metadata"]["namespace"], "")
     rivals = [one.rivals for one in planned]
     if len(set(rivals)) < len(rivals):
         raise errors.conflict("Two of the new connections have the same system and name: name them otherwise")

@@ -7,6 +7,7 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.authentication import Caller
+from tieline_api.auth.exposure_access import check_exposure, opens_to_code
 from tieline_api.auth.secret_access import merged, secrets_sent
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.conversion import auth_schemes
@@ -53,6 +54,8 @@ async def update_connection_object(
         if caller is not None:
             names = [secret.name for secret in change.secrets]
             await platform.references.check(caller, obj, change.sent, staged=names)
+            if opens_to_code(change.spec_before, change.spec_after, staged=names):
+                await check_exposure(platform.access, caller, metadata["namespace"], metadata["name"])
         staged.extend(change.secrets)
         owner = made_for(CONNECTION_KIND, metadata["name"])
         await platform.credentials.stage(metadata["namespace"], owner, change.secrets, owner=obj)
@@ -94,12 +97,15 @@ class _Change:
     """The credentials that there were before."""
     sent: Sequence[str] = ()
     """The names of the Secrets whose values go elsewhere from now on."""
+    spec_before: Mapping[str, Any] = field(default_factory=dict)
+    spec_after: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, live: Object, mine: Object) -> None:
         owned = copy.deepcopy(mine["spec"])
         self._apply(live, mine)
         bases = [secret.base for secret in self.secrets if secret.base]
         after = merged(live["spec"], mine["spec"])
+        self.spec_before, self.spec_after = live["spec"], after
         self.sent = [*secrets_sent(live["spec"], after), *secrets_sent(owned, mine["spec"]), *bases]
 
     def _apply(self, live: Object, mine: Object) -> None:
@@ -112,6 +118,8 @@ class _Change:
             refuse_removal(live, ("baseUrl",), what="The base URL")
             mine["spec"].pop("baseUrl", None)
         change_limits(live, mine, body.limits)
+        if body.expose_to_code is not None:
+            mine["spec"]["exposeToCode"] = body.expose_to_code
         if body.credentials is not None:
             self.referred |= secret_references(live)
             self.before = live["spec"].get("credentials") or ()

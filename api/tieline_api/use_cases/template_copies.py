@@ -12,7 +12,7 @@ from tieline_core.objects import Object, ObjectView
 
 logger = logging.getLogger("tieline.api")
 
-_COPIED = ("name", "systemRef", "dynamic", "connectionRef", "authSchemeConfigIds")
+_COPIED = ("name", "systemRef", "dynamic", "connectionRef", "authSchemeConfigIds", "exposeToCode")
 
 
 class NewObjects:

@@ -36,8 +36,8 @@ _FILE = frozenset(
         "variablesSchema",
     }
 )
-_CONNECTION = frozenset({"baseUrl", "credentials", "id", "name", "system", "templateId"})
-_CREDENTIAL = frozenset({"authScheme", "data", "id", "type"})
+_CONNECTION = frozenset({"baseUrl", "credentials", "exposeToCode", "id", "name", "system", "templateId"})
+_CREDENTIAL = frozenset({"authScheme", "data", "fields", "id", "name", "type"})
 _SETTINGS = frozenset({"keepInputs"})
 _TEMPLATE = frozenset({"dynamic", "id", "linked"})
 _USER = frozenset({"connections", "id", "user", "variables"})

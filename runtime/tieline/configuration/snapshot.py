@@ -60,6 +60,10 @@ class Credential:
     data: Mapping[str, Any] = field(repr=False)
     expires_at: datetime | None = None
     """When the platform deletes it: from then on nothing is sent with it."""
+    name: str = ""
+    """Its id in the Connection's manifest, where it is exposed to code."""
+    fields: Mapping[str, str] = field(default_factory=_frozen, repr=False)
+    """What else its Secret holds, where it is exposed to code: secret, all of it."""
 
     def secrets(self) -> Iterator[str | bytes]:
         """The values in ``data`` that must never be written anywhere."""
@@ -69,6 +73,7 @@ class Credential:
             yield value
             if name == "valueBase64":
                 yield from _decoded(value)
+        yield from self.fields.values()
         yield from _client_secrets(self.options)
         yield from self._bare_keys()
         user, password = self.data.get(_USER_NAME), self.data.get("password")
@@ -114,6 +119,9 @@ class Connection:
     credentials: tuple[Credential, ...]
     limits: RequestLimits | None = None
     """What the system allows; None: requests are sent at once."""
+    exposed: bool | None = None
+    """Whether code may read the credentials: None where the template does not ask for it, False where the connection
+    is not open to code."""
 
     def secrets(self) -> Iterator[str | bytes]:
         """The values that must never be written anywhere: the credentials', and a password in the URL."""
@@ -308,6 +316,7 @@ def _connection(template: str, body: dict[str, Any]) -> Connection:
         template=template,
         base_url=str(body.get("baseUrl") or ""),
         limits=_limits(where, body.get("limits")),
+        exposed=bool(body["exposeToCode"]) if "exposeToCode" in body else None,
         credentials=tuple(
             parse_credential(_as_mapping(item, f"{where}.credentials[{index}]"))
             for index, item in enumerate(credentials)
@@ -335,6 +344,8 @@ def parse_credential(body: Mapping[str, Any]) -> Credential:
         options=_mapping(scheme, _sub_object(kind)),
         data=_mapping(body, "data"),
         expires_at=_moment(body.get("expiresAt")),
+        name=str(body.get("name") or ""),
+        fields={key: value for key, value in _mapping(body, "fields").items() if isinstance(value, str)},
     )
 
 

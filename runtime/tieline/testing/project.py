@@ -211,10 +211,12 @@ class Project:
         *,
         user: str | None = None,
         credentials: Iterable[Mapping[str, Any]] | None = None,
+        expose_to_code: bool | None = None,
     ) -> FakeConnection:
         """The fake that a template leads to: the static connection, or that of a user of a dynamic template.
 
         It is made when there is none; ``credentials`` (as in a connections file) take the place of those it has.
+        ``expose_to_code`` opens them to ``ctx.credentials``, or (False) is a connection that its owner did not open.
         """
         key = (user, template)
         if key not in self._fakes:
@@ -222,6 +224,8 @@ class Project:
         owner = self._body if user is None else self._body["users"][user]
         if credentials is not None:
             owner["connections"][template]["credentials"] = [dict(item) for item in credentials]
+        if expose_to_code is not None:
+            owner["connections"][template]["exposeToCode"] = expose_to_code
         self._connect()
         return self._fakes[key]
 

@@ -38,6 +38,21 @@ variables: {region: eu}
 templates: {unlinked: {dynamic: false, linked: false}}
 connections:
   shop: {baseUrl: https://shop.example}
+  mail:
+    baseUrl: https://mail.example
+    exposeToCode: true
+    credentials:
+      - name: login
+        type: basic-auth
+        authScheme: {type: basic-auth}
+        data: {username: orders, password: p4ssw0rd}
+        fields: {host: smtp.mail.example}
+      - {type: oauth2-token, authScheme: {type: oauth2}}
+      - {type: certificate, authScheme: {type: certificate}, data: {certificate: PEM, key: PRIVATE}}
+      - {type: jwt-bearer, authScheme: {type: jwt-bearer}, data: {key: PRIVATE, keyId: k1}}
+      - type: oauth1
+        authScheme: {type: oauth1}
+        data: {consumerKey: tieline, consumerSecret: cs, oauthToken: t, oauthTokenSecret: ts}
 users:
   ann:
     user: {externalId: ann, displayName: Ann}
@@ -106,6 +121,7 @@ def test_examples_do_what_they_say(
             **{public: getattr(tieline, public) for public in tieline.__all__},
             "run": running(project),
             "fetch_order": lambda _: {},
+            "refuses": lambda _: False,
             "sent": lambda: str(project.connection("shop").requests[-1]),
         }
         with capsys.disabled():
