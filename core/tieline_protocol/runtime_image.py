@@ -20,6 +20,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "cryptography": ("cryptography",),
     "frozenlist": ("frozenlist",),
     "idna": ("idna",),
+    "jsonschema-rs": ("jsonschema_rs",),
     "multidict": ("multidict",),
     "nats-py": ("nats",),
     "oauthlib": ("oauthlib",),

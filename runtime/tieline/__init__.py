@@ -15,6 +15,10 @@ A plain ``def`` works too; it gets a SyncContext and a SyncRequest, whose calls 
 from aiohttp.web import Request, Response, StreamResponse
 
 from tieline.configuration.snapshot import Activation, EndUser
+from tieline.connectors.answers import UnexpectedAnswerError
+from tieline.connectors.description import ConnectorDescriptionError, UnknownOperationError
+from tieline.connectors.paging import NoPagesError
+from tieline.connectors.requests import InvalidCallError
 from tieline.context import Context, WebhookDelivery
 from tieline.credentials import (
     AccessToken,
@@ -75,6 +79,7 @@ __all__ = [
     "BulkError",
     "BulkResult",
     "ClientCertificate",
+    "ConnectorDescriptionError",
     "Context",
     "CredentialError",
     "Credentials",
@@ -89,6 +94,7 @@ __all__ = [
     "ForeignRedirectError",
     "IncrementalSync",
     "Integration",
+    "InvalidCallError",
     "InvalidPathError",
     "LimitReachedError",
     "LinkPages",
@@ -96,6 +102,7 @@ __all__ = [
     "Login",
     "MissingCredentialError",
     "NoConnectionOfUserError",
+    "NoPagesError",
     "NumberedPages",
     "OAuth1Token",
     "OffsetPages",
@@ -125,6 +132,8 @@ __all__ = [
     "TielineError",
     "TooManyStepsError",
     "TooMuchBackgroundWorkError",
+    "UnexpectedAnswerError",
+    "UnknownOperationError",
     "UnknownTaskError",
     "UnknownTemplateError",
     "UnknownVariableError",

@@ -1,6 +1,6 @@
 """What a run is given: its log, its variables, and the way to external systems."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,6 +13,7 @@ from yarl import URL
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.credentials import AccessToken, Credentials, exposed
+from tieline.connectors.caller import Caller, Connectors
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.events.run_events import RunEvents
@@ -89,6 +90,7 @@ class Context(Generic[V]):
         "_background",
         "_client",
         "_configuration",
+        "_connectors",
         "_documents",
         "_events",
         "_tracer",
@@ -113,6 +115,7 @@ class Context(Generic[V]):
         background: BackgroundWork | None = None,
         events: RunEvents | None = None,
         delivery: WebhookDelivery | None = None,
+        connectors: Connectors | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
@@ -130,6 +133,7 @@ class Context(Generic[V]):
         )
         self._configuration = configuration
         self._client = client
+        self._connectors = connectors or Connectors()
         self._tracer = tracer or Tracer(lambda _: None)
         self._variables: Variables | None = None
 
@@ -358,6 +362,95 @@ class Context(Generic[V]):
         'GET /orders?state=open'
         """
         return await fetch(self.session(template), url, method=method, **options)
+
+    async def call(
+        self,
+        template: str,
+        operation: str,
+        *,
+        body: Any = None,
+        path: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, Any] | None = None,
+        connector: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Call an operation of an imported description; returns the body: JSON data, a text, bytes or None.
+
+        The description is ``connectors/<template>.json`` beside main.py, which ``tieline connectors add`` writes, or
+        the one that ``connector`` names. What you give is checked before it is sent: ``path`` and ``query`` are the
+        parameters there, by name; ``headers`` also takes those that the description does not know, and its cookies.
+        The request is sent, repeated and limited as ``fetch`` does it, in a span with the operation's name;
+        ``options`` are those of ``fetch``.
+
+        Raises InvalidCallError when the description does not allow it, and nothing was sent; UpstreamError for a status
+        of 400 and above; UnexpectedAnswerError for JSON that cannot be read; ConnectorDescriptionError,
+        UnknownOperationError, and the errors of ``fetch``. An answer that does not follow the description is logged,
+        once for each operation and status, and returned; in tests it raises UnexpectedAnswerError.
+
+        >>> async def create(ctx: Context) -> str:
+        ...     created = await ctx.call("shop", "createOrder", body={"reference": "A-1"})
+        ...     return created["id"]
+        >>> run(create)
+        '7'
+        >>> sent()
+        'POST /orders'
+        """
+        return await self._caller(template, connector).call(
+            operation, path=path, query=query, headers=headers, body=body, options=options
+        )
+
+    def call_pages(
+        self,
+        template: str,
+        operation: str,
+        *,
+        body: Any = None,
+        path: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, Any] | None = None,
+        connector: str | None = None,
+        pages: Pages | None = None,
+        items: str | None = None,
+        max_pages: int = MAX_PAGES,
+        **options: Any,
+    ) -> AsyncIterator[Any]:
+        """The items of a list that an operation gives in pages; see ``call`` and ``paginate``.
+
+        How the pages follow each other is what the description says, or ``pages`` and ``items``.
+        Raises NoPagesError when neither says it, and the errors of both.
+
+        >>> async def orders(ctx: Context) -> list[str]:
+        ...     return [order["id"] async for order in ctx.call_pages("shop", "listOrders")]
+        >>> run(orders)
+        ['A-1', 'A-2']
+        """
+        return self._pager(
+            template,
+            operation,
+            connector=connector,
+            body=body,
+            path=path,
+            query=query,
+            headers=headers,
+            pages=pages,
+            items=items,
+            max_pages=max_pages,
+            options=options,
+        ).all()
+
+    def _pager(self, template: str, operation: str, *, connector: str | None, **given: Any) -> Pager:
+        return self._caller(template, connector).pages(operation, **given)
+
+    def _caller(self, template: str, connector: str | None) -> Caller:
+        return Caller(
+            self._connectors,
+            connector or template,
+            template=template,
+            fetch=self.fetch,
+            tracer=self._tracer,
+            log=self.log,
+        )
 
     def paginate(
         self,

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -330,6 +330,42 @@ class SyncContext(Generic[V]):
         """The items of a list that comes in pages; see Context.paginate."""
         pager = Pager(
             self._context.fetch, template, url, pages=pages, items=items, max_pages=max_pages, options=options
+        )
+        while (found := _wait(pager.next_page(), self._loop)) is not None:
+            yield from found
+
+    def call(self, template: str, operation: str, **given: Any) -> Any:
+        """Call an operation of an imported description; see Context.call."""
+        return _wait(self._context.call(template, operation, **given), self._loop)
+
+    def call_pages(
+        self,
+        template: str,
+        operation: str,
+        *,
+        body: Any = None,
+        path: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, Any] | None = None,
+        connector: str | None = None,
+        pages: Pages | None = None,
+        items: str | None = None,
+        max_pages: int = MAX_PAGES,
+        **options: Any,
+    ) -> Iterator[Any]:
+        """The items of a list that an operation gives in pages; see Context.call_pages."""
+        pager = self._context._pager(
+            template,
+            operation,
+            connector=connector,
+            body=body,
+            path=path,
+            query=query,
+            headers=headers,
+            pages=pages,
+            items=items,
+            max_pages=max_pages,
+            options=options,
         )
         while (found := _wait(pager.next_page(), self._loop)) is not None:
             yield from found

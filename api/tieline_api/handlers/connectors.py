@@ -80,9 +80,9 @@ async def list_triggers(call: Call[PageQuery, None]) -> Reply:
     return await _items(call, "triggers")
 
 
-async def list_definitions(call: Call[PageQuery, None]) -> Reply:
-    """A page of a version's definitions, without their schemas."""
-    return await _items(call, "definitions")
+async def list_definitions(call: Call[rest.DefinitionsQuery, None]) -> Reply:
+    """A page of a version's definitions; with ``schemas=true`` each with its JSON Schema."""
+    return await _items(call, "definitions", schemas=call.query.schemas)
 
 
 async def get_definition(call: Call[None, None]) -> Reply:
@@ -96,10 +96,14 @@ async def get_definition(call: Call[None, None]) -> Reply:
     if number is None or not identifier:
         raise errors.not_found("definition", call.path["definition_id"])
     (schema,) = await results.lines(version, head, "schemas", number, number + 1)
-    return Reply(content=lines[number][:-1] + b',"schema":' + schema + b"}")
+    return Reply(content=_with_schema(lines[number], schema))
 
 
-async def _items(call: Call[PageQuery, None], name: str) -> Reply:
+def _with_schema(definition: bytes, schema: bytes) -> bytes:
+    return definition[:-1] + b',"schema":' + schema + b"}"
+
+
+async def _items(call: Call[Any, None], name: str, *, schemas: bool = False) -> Reply:
     query, version = call.query, need_version(call, need_connector(call))
     head = await call.platform.connectors.head(version)
     total, same = int(head[name]), object_id(version)
@@ -112,6 +116,9 @@ async def _items(call: Call[PageQuery, None], name: str) -> Reply:
         start = max(start, end - query.first)
     end = max(start, min(end, start + query.first))
     lines = await call.platform.connectors.lines(version, head, name, start, end)
+    if schemas:
+        found = await call.platform.connectors.lines(version, head, "schemas", start, end)
+        lines = [_with_schema(*pair) for pair in zip(lines, found, strict=True)]
     parts = [b'{"totalCount":%d,"items":[' % total, b",".join(lines), b"]"]
     if lines and end < total:
         parts.append(b',"next":"%b"' % _cursor(name, end - 1, same))

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from tieline_api.schemas.base import Rest, TimeOut, UlidOut
+from tieline_api.schemas.base import PageQuery, Rest, TimeOut, UlidOut
 from tieline_api.schemas.names import VersionName
 from tieline_core.resources.fields import ValidationMessage
 
@@ -161,11 +161,18 @@ class Definition(Rest):
     """The definitions that refer to it."""
 
 
+class DefinitionsQuery(PageQuery):
+    """Which definitions, and how much of each."""
+
+    schemas: bool = False
+    """Whether each has its JSON Schema."""
+
+
 class DefinitionWithSchema(Definition):
     """A definition with its JSON Schema."""
 
     schema_: Annotated[Any, Field(alias="schema")] = None
-    """The schema as the description has it; references are not expanded."""
+    """The schema as the description has it; references are not expanded. In lists only with ``schemas=true``."""
 
 
 class ActionError(Rest):
@@ -199,6 +206,12 @@ class ActionParameter(TriggerParameter):
 
     completion: list[str]
     """Values to choose from, where the description lists them."""
+    schema_: Annotated[Any, Field(alias="schema")] = None
+    """Its JSON Schema as the description has it, where that says more."""
+    style: str | None = None
+    """How lists and objects are written into it, where that is not form; as in OpenAPI."""
+    explode: bool | None = None
+    """Whether each item of a list is a parameter of its own, where the description says so; as in OpenAPI."""
 
 
 class BodyDefinition(Rest):
@@ -208,6 +221,10 @@ class BodyDefinition(Rest):
     """The definition's id."""
     definition: dict[str, Any]
     """A schema that refers to it: {"$ref": its url}."""
+    media_types: list[str] | None = None
+    """The media types of the body; absent in what was imported by earlier releases."""
+    example: Any = None
+    """An example of the body, where the description has one of at most 16 KiB."""
 
 
 class RequestBody(Rest):
@@ -224,6 +241,10 @@ class Response(Rest):
 
     status: int
     """The HTTP status; 400 for the range 4XX, and 0 for all others (default)."""
+    range: bool | None = None
+    """True for a range of statuses, such as 4XX."""
+    headers: list[str] | None = None
+    """The names of its headers, where the description has any."""
     id: UlidOut
     """The same for the same bytes of a description."""
     definitions: list[BodyDefinition]
@@ -287,5 +308,5 @@ class TriggerPage(Part[Trigger]):
     """A part of the list of triggers."""
 
 
-class DefinitionPage(Part[Definition]):
+class DefinitionPage(Part[DefinitionWithSchema]):
     """A part of the list of definitions."""

@@ -15,6 +15,7 @@ from typing import Any
 from tieline.configuration.current import Configuration
 from tieline.configuration.file_source import FileSource
 from tieline.configuration.users import ConfiguredUsers
+from tieline.connectors.caller import Connectors
 from tieline.errors import CodeError, ConfigurationError, TielineError, reason
 from tieline.events.memory import MemoryQueue
 from tieline.http_client.session import new_client
@@ -90,6 +91,7 @@ async def _once(
             users=users,
             documents=documents,
             publisher=events.publisher,
+            connectors=Connectors(settings.code_dir, settings.answer_checks),
         )
         event_runs = EventRuns(
             runner.calls,

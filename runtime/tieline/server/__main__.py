@@ -15,6 +15,7 @@ from aiohttp import web
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.secret_environment import learn_environment
+from tieline.connectors.caller import Connectors
 from tieline.errors import CodeError, ConfigurationError
 from tieline.http_client.session import new_client
 from tieline.scheduling.claims import ClaimTerms
@@ -99,6 +100,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             documents=documents,
             publisher=events.publisher,
             history=events.history,
+            connectors=Connectors(settings.code_dir, settings.answer_checks),
         )
         scheduled = ScheduledRuns(
             runner.calls, users=users, counts=runner.counts, timeout=settings.schedule_timeout

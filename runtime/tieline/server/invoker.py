@@ -10,6 +10,7 @@ import aiohttp
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
+from tieline.connectors.caller import Connectors
 from tieline.context import Context, RunMetadata, WebhookDelivery, activation_key
 from tieline.events.publisher import Publisher
 from tieline.events.run_events import RunEvents
@@ -36,6 +37,7 @@ class Invoker:
         threads: ThreadPoolExecutor,
         publisher: Publisher,
         direct_runs: DirectRuns,
+        connectors: Connectors | None = None,
     ) -> None:
         self.configuration = configuration
         self.run_metadata = run_metadata
@@ -47,6 +49,7 @@ class Invoker:
         self._client = client
         self._documents = documents
         self._threads = threads
+        self._connectors = connectors or Connectors()
 
     def close(self) -> None:
         """Let go of the threads; those that still run are not waited for."""
@@ -73,6 +76,7 @@ class Invoker:
             events=events
             or RunEvents(self.publisher, run=execution_id, user=activation_key(activation) or None),
             delivery=delivery,
+            connectors=self._connectors,
         )
 
     async def in_thread(self, slot: Slot, handler: Callable[..., Any], *arguments: Any) -> Any:

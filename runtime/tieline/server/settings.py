@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tieline.connectors.answers import AnswerChecks
 from tieline.errors import ConfigurationError
 from tieline_protocol.egress import ALLOWED, Egress
 from tieline_protocol.event_streams import LEASE_SECONDS
@@ -54,6 +55,8 @@ class Settings:
     event_lease: float
     claim: float
     log_level: str
+    answer_checks: AnswerChecks
+    """What happens to answers that do not follow the description of their connector."""
     organisation_id: str
     project_id: str
     project_name: str
@@ -101,6 +104,7 @@ class Settings:
             event_lease=_number(env, "TIELINE_EVENT_LEASE_SECONDS", LEASE_SECONDS),
             claim=_claim(env),
             log_level=_log_level(env),
+            answer_checks=_answer_checks(env),
             organisation_id=env.get("TIELINE_ORGANISATION_ID", ""),
             project_id=env.get("TIELINE_PROJECT_ID", ""),
             project_name=env.get("TIELINE_PROJECT_NAME", ""),
@@ -149,6 +153,14 @@ def _egress(env: Mapping[str, str]) -> Egress | None:
         return Egress.from_environment(env)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def _answer_checks(env: Mapping[str, str]) -> AnswerChecks:
+    text = env.get("TIELINE_ANSWER_CHECKS") or AnswerChecks.LOG.value
+    try:
+        return AnswerChecks(text.lower())
+    except ValueError:
+        raise ConfigurationError(f"TIELINE_ANSWER_CHECKS must be off, log or raise, not {text!r}") from None
 
 
 def _log_level(env: Mapping[str, str]) -> str:

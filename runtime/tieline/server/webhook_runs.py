@@ -14,6 +14,7 @@ from aiohttp import web
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
+from tieline.connectors.caller import Connectors
 from tieline.context import Context, RunMetadata, WebhookDelivery, activation_key
 from tieline.errors import TielineError, reason
 from tieline.events.delivery_memory import delivery_key
@@ -88,6 +89,7 @@ class Runner:
         documents: Documents | None = None,
         publisher: Publisher | None = None,
         history: HistoryWriter | None = None,
+        connectors: Connectors | None = None,
     ) -> None:
         self.leaving = GracefulDrain()
         self.counts = RunMetrics(project=run_metadata.project.name, environment=run_metadata.environment.name)
@@ -125,6 +127,7 @@ class Runner:
             direct_runs=DirectRuns(
                 history, configuration, redact=self._tracer.redact, version=run_metadata.version
             ),
+            connectors=connectors,
         )
 
     def close(self) -> None:

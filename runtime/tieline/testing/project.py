@@ -23,6 +23,8 @@ from tieline.configuration.project_folder import find
 from tieline.configuration.secret_environment import learn_environment
 from tieline.configuration.snapshot import parse
 from tieline.configuration.users import ConfiguredUsers
+from tieline.connectors.answers import AnswerChecks
+from tieline.connectors.caller import Connectors
 from tieline.context import Named, RunMetadata
 from tieline.events.memory import MemoryQueue
 from tieline.events.publisher import Publisher
@@ -85,6 +87,7 @@ class Project:
         self._writes: set[str] = set()
         self._test_thread: int | None = None
         self._offset = 0.0
+        self._connectors = Connectors(self._folder.code, AnswerChecks.RAISE)
         self._documents = MemoryDocuments(clock=self.now)
         self._queue = MemoryQueue(clock=self.now)
         self.spans: list[Span] = []
@@ -129,6 +132,7 @@ class Project:
             tracer=Tracer(self.spans.append, self._redactor),
             documents=self._documents,
             publisher=Publisher(self._queue, self._tasks.events, version="test", clock=self.now),
+            connectors=self._connectors,
         )
         self._scheduled = ScheduledRuns(
             self._runner.calls,

@@ -83,7 +83,11 @@ def test_an_action_has_its_parameters_body_and_responses() -> None:
     ]
     assert [response["status"] for response in action["responses"]] == [200, 0]
     (used,) = action["responses"][0]["definitions"]
-    assert used == {"id": order["id"], "definition": {"$ref": "#/components/schemas/Order"}}
+    assert used == {
+        "id": order["id"],
+        "definition": {"$ref": "#/components/schemas/Order"},
+        "mediaTypes": ["application/json"],
+    }
 
 
 def test_definitions_know_who_refers_to_them_and_their_media_types() -> None:

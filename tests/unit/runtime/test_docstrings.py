@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,36 @@ users:
       crm: {baseUrl: https://crm.example}
   ben: {}
 """
+SHOP = {
+    "format": 1,
+    "connector": {"id": "", "name": "Shop", "version": "1"},
+    "operations": {
+        "createOrder": {
+            "method": "POST",
+            "path": "/orders",
+            "body": {"required": True, "mediaType": "application/json", "schema": {"$ref": "#/$defs/Order"}},
+            "answers": {"200": {"mediaType": "application/json", "schema": {"$ref": "#/$defs/Order"}}},
+        },
+        "getOrder": {
+            "method": "GET",
+            "path": "/orders/{id}",
+            "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+            "answers": {"200": {"mediaType": "application/json", "schema": {"$ref": "#/$defs/Order"}}},
+        },
+        "listOrders": {
+            "method": "GET",
+            "path": "/orders",
+            "answers": {"200": {"mediaType": "application/json", "schema": {"type": "object"}}},
+            "pages": {"kind": "cursor", "parameter": "after", "next": "next", "items": "orders"},
+        },
+    },
+    "schemas": {
+        "Order": {
+            "type": "object",
+            "properties": {"id": {"type": "string"}, "reference": {"type": "string"}},
+        }
+    },
+}
 # What comes from aiohttp has its own documentation.
 OWN = [
     name
@@ -76,10 +107,13 @@ def project(tmp_path: Path) -> Iterator[Project]:
     folder.mkdir()
     (folder / "main.py").write_text(MAIN)
     (folder / "connections.yaml").write_text(CONNECTIONS)
+    (folder / "connectors").mkdir()
+    (folder / "connectors/shop.json").write_text(json.dumps(SHOP))
     with Project(folder) as made:
         shop = made.connection("shop")
         for method in ("GET", "POST"):
             shop.on(method, "*").answer(json={"id": "7", "orders": [{"id": "A-1"}, {"id": "A-2"}]})
+        shop.on("GET", "/orders/broken").answer(json={"id": 7})
         refused = {"error": "an order needs lines"}
         shop.on("POST", "/refused").answer(422, json=refused)
         made.connection("crm", user="ann").on("GET", "/people")

@@ -15,7 +15,9 @@ from tieline_core.connectors.descriptions.operations import (
     OperationLocation,
     bodies,
     described,
+    headers_of,
     in_paths,
+    is_range,
     operations_of,
     parameter,
     parameters_of,
@@ -134,6 +136,8 @@ def _responses(
         yield {
             "status": status,
             "id": document.id_of(at),
+            **is_range(key),
+            **headers_of(response),
             "definitions": bodies(
                 definitions, content, f"{where}/content", name=f"{name} response {key}", keys=_SCHEMAS
             ),

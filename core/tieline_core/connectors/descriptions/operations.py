@@ -21,9 +21,18 @@ _STATUS = re.compile(r"^[1-5](\d\d|XX|xx)$")
 _MAX_NAME = 256
 _MAX_CHOICES = 100
 _MAX_ERRORS = 50
+_MAX_HEADERS = 50
+_MAX_EXAMPLE = 16 * 1024
+# What type, default and completion of a parameter say, and what says nothing that can be checked.
+_SAID = frozenset({"type", "default", "enum", "description", "title", "example", "examples", "deprecated"})
 # What looking at one part of an operation counts for: parts that many operations share cost time.
 _VISIT = 32
 CALLBACK = 256
+_SWAGGER_SCHEMA = (
+    "type", "items", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
+)  # fmt: skip
+_COLLECTIONS = {"ssv": "spaceDelimited", "pipes": "pipeDelimited"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +174,7 @@ def parameter(document: Document, node: Json, schema: Any, location: str, *, com
         document.spend(len(orjson.dumps(described["default"])))
         result["default"] = described["default"]
     if complete:
+        result |= _details(document, node, schema)
         choices = described.get("enum")
         items, _ = document.mapping(described.get("items"), location)
         if not isinstance(choices, list):
@@ -174,6 +184,39 @@ def parameter(document: Document, node: Json, schema: Any, location: str, *, com
             for choice in (choices if isinstance(choices, list) else [])[:_MAX_CHOICES]
         ]
     return result
+
+
+def _details(document: Document, node: Json, schema: Any) -> Json:
+    """What checking and sending a parameter takes beyond its type and choices; nothing of what is usual."""
+    found: Json = {}
+    own = {key: node[key] for key in _SWAGGER_SCHEMA if key in node} if schema is node else schema
+    if isinstance(own, dict) and not _is_plain(own):
+        found["schema"] = own
+    if node.get("in") not in ("query", "cookie"):
+        return found
+    collection = node.get("collectionFormat", "csv") if document.is_swagger else None
+    style = node.get("style", _COLLECTIONS.get(str(collection), "form"))
+    if isinstance(style, str) and style != "form":
+        found["style"] = style[:32]
+    explode = node.get("explode")
+    if document.is_swagger and node.get("type") == "array":
+        explode = collection == "multi"
+    if isinstance(explode, bool):
+        found["explode"] = explode
+    return found
+
+
+def _is_plain(schema: Json) -> bool:
+    """Whether type and completion say all of it."""
+    choices = schema.get("enum", [])
+    return schema.keys() <= _SAID and (
+        "enum" not in schema
+        or (
+            isinstance(choices, list)
+            and len(choices) <= _MAX_CHOICES
+            and all(isinstance(item, str) and len(item) <= _MAX_NAME for item in choices)
+        )
+    )
 
 
 def undeclared(location: OperationLocation, parameters: list[Json], errors: list[Json]) -> list[Json]:
@@ -241,8 +284,36 @@ def bodies(
             node.get(key, {}), f"{at}/{escaped(media_type)}/{key}", media_type=media_type, name=name
         )
         if reference:
-            found.setdefault(reference["id"], reference)
+            known = found.setdefault(reference["id"], {**reference, "mediaTypes": []})
+            known["mediaTypes"].append(media_type[:_MAX_NAME])
+            if "example" not in known and (given := _example(definitions.document, node)) is not None:
+                known["example"] = given
     return list(found.values())
+
+
+def _example(document: Document, media: Json) -> Any:
+    """The first example of a media type; None where there is none, or it is large."""
+    found = media.get("example")
+    if found is None:
+        first, _ = document.mapping(next(iter(map_of(media, "examples").values()), None), "")
+        found = first.get("value")
+    if found is None:
+        return None
+    size = len(orjson.dumps(found))
+    # An example that many share may be large.
+    document.spend(size)
+    return found if size <= _MAX_EXAMPLE else None
+
+
+def headers_of(response: Json) -> Json:
+    """The names of a response's headers, where it has any."""
+    names = [name[:_MAX_NAME] for name in list(map_of(response, "headers"))[:_MAX_HEADERS]]
+    return {"headers": names} if names else {}
+
+
+def is_range(key: str) -> Json:
+    """What a response has that stands for a range of statuses, such as 4XX."""
+    return {"range": True} if key.upper().endswith("XX") else {}
 
 
 def _type(schema: Json) -> str:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 import orjson
 
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, list_of, text_of
+from tieline_core.connectors.descriptions.document import Document, list_of, map_of, text_of
 from tieline_core.connectors.descriptions.operations import (
     Names,
     OperationLocation,
     described,
+    headers_of,
     in_paths,
     parameter,
     parameters_of,
@@ -100,14 +101,17 @@ def _responses(
         if "schema" in response:
             called = f"{name} response {key}"
             found = _bodies(definitions, response["schema"], f"{where}/schema", produced, called)
-        yield {"status": status, "id": document.id_of(at), "definitions": found}
+        examples = map_of(response, "examples")
+        if found and (example := examples.get(produced[0])) is not None:
+            found[0]["example"] = example
+        yield {"status": status, "id": document.id_of(at), **headers_of(response), "definitions": found}
 
 
 def _bodies(
     definitions: Definitions, schema: object, at: str, media_types: list[str], name: str
 ) -> list[Json]:
     found = [definitions.body(schema, at, media_type=kind, name=name) for kind in media_types]
-    return [reference for reference in found[:1] if reference]
+    return [{**reference, "mediaTypes": media_types} for reference in found[:1] if reference]
 
 
 def _media_types(document: Document, location: OperationLocation, key: str) -> list[str]:

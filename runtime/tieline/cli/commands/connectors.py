@@ -7,9 +7,11 @@ import orjson
 import typer
 from ulid import ULID
 
-from tieline.cli.exit_codes import CommandError
+from tieline.cli.exit_codes import CommandError, ExitCode
 from tieline.cli.options import (
+    HERE,
     ContextOption,
+    FolderArgument,
     LimitOption,
     OrganisationOption,
     OutputOption,
@@ -19,8 +21,11 @@ from tieline.cli.options import (
 from tieline.cli.remote.client import segment
 from tieline.cli.remote.lookup import find_in_pages
 from tieline.cli.terminal import Output, age, details, note, progress, show
+from tieline.configuration.project_folder import find
 
-connectors = typer.Typer(no_args_is_help=True, help="List connectors, and import API descriptions.")
+connectors = typer.Typer(
+    no_args_is_help=True, help="List and search connectors, import API descriptions, and add them to code."
+)
 
 
 @connectors.command("list")
@@ -85,3 +90,88 @@ def import_connector(
             note(f"{message.get('severity', 'finding')}: {message.get('message')}")
     if any(str(message.get("severity")).upper() == "ERROR" for message in messages):
         raise CommandError("The description has errors")
+
+
+@connectors.command("add")
+def add_connector(
+    connector: Annotated[str, typer.Argument(metavar="NAME", help="The connector: name or id.")],
+    folder: FolderArgument = HERE,
+    *,
+    version: Annotated[
+        str, typer.Option("--version", metavar="NAME", help="The connector's version: name or id, or latest.")
+    ] = "default",
+    stored_as: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="The name in code. Default: the connector's."),
+    ] = None,
+    operations: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES", help="Only these operations, with commas between them. May be repeated."
+        ),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All operations, also if some were named before.")
+    ] = False,
+    plain: Annotated[
+        bool, typer.Option("--sync", help="Write methods for plain functions, without await.")
+    ] = False,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if the files are out of date.")
+    ] = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Write a connector's description and a typed module of its operations beside the code."""
+    from tieline.cli.connector_code.files import ConnectorFiles, write  # noqa: PLC0415
+
+    files = ConnectorFiles.of(find(folder).code, stored_as or connector, plain=plain)
+    wanted = [name.strip() for text in operations or () for name in text.split(",") if name.strip()]
+    with progress(f"Reading {connector}"):
+        remote = client(context, organisation)
+        found = files.built(remote, connector, version, only=None if every else wanted or files.only())
+    if check_only:
+        stale = [
+            path for path, text in found.items() if not path.is_file() or path.read_text("utf-8") != text
+        ]
+        for path in stale:
+            note(f"{path} is out of date; run `tieline connectors add` again")
+        raise typer.Exit(ExitCode.FAILED if stale else ExitCode.OK)
+    write(found)
+    print(
+        f"Wrote {' and '.join(str(path) for path in found)}; use it by "
+        f"`from {files.module} import {files.class_named}` and `{files.class_named}(ctx)`"
+    )
+
+
+@connectors.command("search")
+def search_operations(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="WORD...", help="Words of names, paths and summaries, such as create order."),
+    ],
+    *,
+    connector: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only operations of this connector: name or id.")
+    ] = None,
+    limit: LimitOption = 50,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Search the operations of all connectors."""
+    remote = client(context, organisation)
+    only = find_in_pages(remote, "connector", "connectors", connector)["id"] if connector else None
+    items = list(
+        remote.pages("connectors/operations", limit=limit, search=" ".join(words), connector_id=only)
+    )
+    show(
+        output,
+        items,
+        ("connector", "operation", "method", "path", "summary"),
+        lambda: [
+            (item["connectorName"], item["name"], item["method"], item["path"], item["summary"])
+            for item in items
+        ],
+        empty="No connector has such an operation.",
+    )

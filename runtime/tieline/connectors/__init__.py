@@ -1,0 +1,1 @@
+"""Calls of operations that a connector's description names: requests and answers are checked against it."""
