@@ -324,7 +324,7 @@ class LimitReachedError(TielineError):
     """The request was not sent: the limits of its connection left no room for it in the run's time.
 
     The run of an event or a queued webhook that ends with it is run again later, and its attempt does not count as
-    failed.
+    failed. A direct webhook answers 503 with ``Retry-After``.
 
     >>> async def orders(ctx: Context) -> str:
     ...     try:
@@ -349,8 +349,23 @@ class LimitReachedError(TielineError):
         )
         self.template = template
         """The connection template that the request was to go through."""
+        self.limits = limits
+        """What its limits allow, such as ``100 requests in 1m``."""
         self.retry_after = retry_after
         """Seconds after which another attempt is worth it."""
+
+
+def reached_limit(error: BaseException) -> LimitReachedError | None:
+    """The LimitReachedError that ``error`` is, also where all errors of a TaskGroup are such: the longest to wait."""
+    if isinstance(error, LimitReachedError):
+        return error
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    found = [reached_limit(one) for one in error.exceptions]
+    limits = [one for one in found if one is not None]
+    if len(limits) < len(found):
+        return None
+    return max(limits, key=lambda one: one.retry_after)
 
 
 def without_ssl_default(text: str) -> str:

@@ -21,12 +21,12 @@ from tieline_api.engine.requests import EngineRequests
 from tieline_api.errors import ApiError
 from tieline_common.backoff import jitter
 from tieline_common.bounded_dict import BoundedDict
+from tieline_core.engine.streams import LIMITS_STREAM
 from tieline_protocol.limit_coordinator import LimitState
 from tieline_protocol.request_limits import RequestLimits, SlotAnswer, SlotQuestion
 
 logger = logging.getLogger("tieline.engine")
 
-STREAM = "limits"
 _MAX_BYTES = 32 << 20
 _MAX_AGE_SECONDS = 25 * 3600.0
 """Longer than the longest period."""
@@ -80,7 +80,7 @@ class LimitStates:
         self, organisation: str, connection: str, limits: RequestLimits, question: SlotQuestion
     ) -> SlotAnswer:
         """The answer to a pod. Raises EngineUnavailableError and EngineNotConfiguredError."""
-        subject = f"{STREAM}.{organisation}.{connection}"
+        subject = f"{LIMITS_STREAM}.{organisation}.{connection}"
         batch = self._batches.setdefault(subject, _Batch())
         answer: asyncio.Future[SlotAnswer] = asyncio.get_running_loop().create_future()
         batch.waiting.append(((limits, question), answer))
@@ -150,7 +150,7 @@ class LimitStates:
     async def _read(self, subject: str) -> _Memory:
         async def read(jetstream: JetStreamContext) -> _Memory:
             try:
-                found = await jetstream.get_last_msg(STREAM, subject)
+                found = await jetstream.get_last_msg(LIMITS_STREAM, subject)
             except NotFoundError:
                 return _Memory(b"", 0)
             return _Memory(found.data or b"", found.seq or 0)
@@ -194,8 +194,8 @@ class LimitStates:
 
 def _stream(replicas: int) -> StreamConfig:
     return StreamConfig(
-        name=STREAM,
-        subjects=[f"{STREAM}.>"],
+        name=LIMITS_STREAM,
+        subjects=[f"{LIMITS_STREAM}.>"],
         storage=StorageType.MEMORY,
         retention=RetentionPolicy.LIMITS,
         discard=DiscardPolicy.OLD,

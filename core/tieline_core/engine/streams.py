@@ -14,6 +14,8 @@ from nats.js.errors import BadRequestError, NotFoundError
 from tieline_core.engine.claims import AccountLimits
 from tieline_protocol.event_streams import LEASE_SECONDS, MAX_BYTES, PODS, EventStreams, history_stream
 
+LIMITS_STREAM = "limits"
+"""The stream of the platform's account that the API makes for the state of connections' limits."""
 _DUPLICATES = timedelta(minutes=2)
 NO_DUPLICATES = timedelta(seconds=1)
 """Where nothing is deduplicated: JetStream keeps ids in memory for this long, beyond all limits of an account."""

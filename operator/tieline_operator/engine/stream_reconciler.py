@@ -28,6 +28,7 @@ from tieline_core.engine.accounts import (
 from tieline_core.engine.package_streams import ensure_packages, package_streams
 from tieline_core.engine.state_streams import ensure_state, state_streams
 from tieline_core.engine.streams import (
+    LIMITS_STREAM,
     ForeignStreamError,
     StreamLimits,
     StreamOwner,
@@ -238,7 +239,7 @@ class StreamReconciler:
             environments=self._readings(ours),
             streams=len(ours),
             missing=missing,
-            foreign=len(found) - len(ours),
+            foreign=sum(not _is_known(one, keys) for one in found),
         )
         try:
             await self._collect_garbage(system, keys, ours, accounts)
@@ -391,6 +392,12 @@ def _is_ours(stream: StreamFacts, keys: EngineKeys) -> bool:
     streams = environment_by_name(stream.name)
     signer = keys.signer.of_environment(streams) if streams else keys.signer
     return stream.account == signer.account
+
+
+def _is_known(stream: StreamFacts, keys: EngineKeys) -> bool:
+    """Whether a stream is of this installation, also where the API has made it for itself."""
+    is_of_limits = stream.name == LIMITS_STREAM and stream.account == keys.signer.account
+    return is_of_limits or _is_ours(stream, keys)
 
 
 def _organisation_settings(organisation: str, limits: StreamLimits) -> str:

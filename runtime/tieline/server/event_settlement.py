@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from tieline.errors import LimitReachedError, TielineError, own_frames, reason
+from tieline.errors import TielineError, own_frames, reached_limit, reason
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import (
     EventQueue,
@@ -42,6 +42,7 @@ _MAX_DEFERRAL_SECONDS = 30 * 86400
 _FIRST_REFUSAL = 10.0
 _LONGEST_REFUSAL = 600.0
 _COMPLAIN_SECONDS = 60.0
+_LONGEST_SPREAD = 120.0
 _NO_ROOM_FOR_DEAD_LETTERS = (
     "There is no room for dead letters: delete or replay dead letters. Until then, events of this environment that "
     "failed for good stay queued"
@@ -99,8 +100,9 @@ class EventSettlement:
         """The code raised, or was stopped by its limit."""
         attempt.decided = True
         metadata, what = attempt.metadata, attempt.what
-        if isinstance(error, LimitReachedError):
-            error = RetryLater(str(error), after=jitter(error.retry_after, 1.0, 1.5))
+        if (limit := reached_limit(error)) is not None:
+            spread = min(limit.retry_after, _LONGEST_SPREAD) / 4
+            error = RetryLater(str(limit), after=limit.retry_after + jitter(spread, 0.0, 2.0))
         if isinstance(error, RetryLater) and self._clock() - metadata.queued_at > _MAX_DEFERRAL_SECONDS:
             error = Reject(f"It was put off for {_MAX_DEFERRAL_SECONDS // 86400} days: {error}")
         if isinstance(error, RetryLater):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
 from tieline.connectors.caller import Connectors
 from tieline.context import Context, RunMetadata, WebhookDelivery, activation_key
-from tieline.errors import TielineError, reason
+from tieline.errors import LimitReachedError, TielineError, reached_limit, reason
 from tieline.events.delivery_memory import delivery_key
 from tieline.events.event import key_in
 from tieline.events.history import HistoryWriter
@@ -235,6 +236,9 @@ class Runner:
             span.fail(error)
             if kept is not None:
                 kept.error = error
+            if (limit := reached_limit(error)) is not None:
+                logger.warning("Webhook %s ended: %s", webhook.name, limit)
+                return _without_room(webhook, limit, execution_id)
             logger.exception("Webhook %s failed: %s", webhook.name, reason(error))
             return error_answer(
                 500,
@@ -483,6 +487,17 @@ def _plain_response(raised: web.HTTPException) -> web.Response:
     headers = raised.headers.copy()
     headers.pop("Content-Length", None)
     return web.Response(status=raised.status, reason=raised.reason, body=raised.body, headers=headers)
+
+
+def _without_room(webhook: Webhook, limit: LimitReachedError, execution_id: str) -> web.Response:
+    return error_answer(
+        503,
+        "limit_reached",
+        f"The webhook {webhook.name!r} got no room in the limits of its connection template {limit.template!r} "
+        f"({limit.limits}): try again later",
+        execution_id=execution_id,
+        headers={"Retry-After": str(math.ceil(limit.retry_after))},
+    )
 
 
 def _busy(execution_id: str) -> web.Response:

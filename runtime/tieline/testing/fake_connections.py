@@ -2,8 +2,10 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from aiohttp import web
@@ -105,8 +107,25 @@ class FakeConnection:
     ``requests`` are those that arrived, oldest first.
     """
 
-    def __init__(self, name: str, *, base_path: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_path: str = "",
+        clock: Callable[[], float] = time.time,
+        on_limit: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``clock`` is the test's, ``on_limit`` is called when the connection has to have limits."""
         self.name = name
+        self.full_until = float("-inf")
+        """When its limits leave room again, by the test's clock."""
+        self.is_pause = False
+        """Whether they leave no room since the system asked for a pause."""
+        self.paused_seconds = 0.0
+        """What the system asked for, and nobody has waited for yet."""
+        self.has_limits = False
+        self._clock = clock
+        self._on_limit = on_limit
         self.requests: list[SeenRequest] = []
         self.unexpected: list[str] = []
         self._base_path = base_path.rstrip("/")
@@ -128,6 +147,16 @@ class FakeConnection:
         script = Script(method=method.upper(), path=path, query=dict(query or {}))
         self._scripts.append(script)
         return script
+
+    def reach_limit(self, duration: float | timedelta = 60.0) -> None:
+        """Leave no room in the connection's limits for a time of the test's clock, which ``Project.advance`` turns.
+
+        The code's requests get a LimitReachedError at once, as they do when a run has waited for all its time, and do
+        not arrive. A connection without limits in the connections file gets some.
+        """
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+        self.full_until, self.is_pause, self.has_limits = self._clock() + seconds, False, True
+        self._on_limit()
 
     async def start(self) -> None:
         """Begin to listen on a free port."""

@@ -45,6 +45,7 @@ from tieline.testing import project_configuration as made
 from tieline.testing.answer import Answer
 from tieline.testing.event_attempt import DeadLetter, EventAttempt, is_outcome
 from tieline.testing.fake_connections import FakeConnection, UnexpectedRequestError
+from tieline.testing.fake_limits import FakeLimits
 from tieline.testing.isolation import LoopThread, loaded
 from tieline.testing.log_capture import LogCapture, LogEntry
 
@@ -53,6 +54,7 @@ T = TypeVar("T")
 _LONGEST = 70.0
 _TIMEOUT = aiohttp.ClientTimeout(total=_LONGEST)
 _LIMITS = Limits(max_body=10 * 1024 * 1024, max_runs=100, run_timeout=60)
+_SOME_LIMITS = {"requests": 1, "per": "1m"}
 _logger = logging.getLogger("tieline")
 _warned: set[str] = set()
 """Files that a test has warned of: one warning a session is enough."""
@@ -123,6 +125,9 @@ class Project:
         self._client: aiohttp.ClientSession = self._wait(self._open())
         stack.callback(lambda: self._wait(self._client.close()))
         self._connect()
+        self._configuration.gate = FakeLimits(
+            self._fakes.values, clock=self.now, run_timeout=_LIMITS.run_timeout, waits=self.waits
+        )
         self._events = EventServer(self._tasks, self._queue, "test")
         self._runner = Runner(
             limits=_LIMITS,
@@ -180,7 +185,8 @@ class Project:
         waited = retries.pause
 
         async def pause(seconds: float) -> None:
-            self.waits.append(seconds)
+            if seconds:
+                self.waits.append(seconds)
 
         retries.pause = pause
         self._stack.callback(setattr, retries, "pause", waited)
@@ -376,11 +382,14 @@ class Project:
         for user, name, connection in made.connections(self._body):
             key = (user, name)
             if key not in self._fakes:
-                fake = FakeConnection(name, base_path=made.base_path(connection))
+                base_path = made.base_path(connection)
+                fake = FakeConnection(name, base_path=base_path, clock=self.now, on_limit=self._connect)
                 self._wait(fake.start())
                 self._stack.callback(partial(self._stop, fake))
                 self._fakes[key] = fake
             connection["baseUrl"] = self._fakes[key].url
+            if self._fakes[key].has_limits:
+                connection.setdefault("limits", dict(_SOME_LIMITS))
             made.with_access_tokens(connection)
         self._configuration.publish(parse(self._body))
 

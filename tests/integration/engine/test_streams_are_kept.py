@@ -24,7 +24,7 @@ from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, ORGANISATION, namespace, project
 from tieline_api.engine.new_streams import with_streams
 from tieline_core.engine.accounts import account_claims_of, list_accounts, list_streams
-from tieline_core.engine.streams import StreamLimits, StreamOwner, account_limits
+from tieline_core.engine.streams import LIMITS_STREAM, StreamLimits, StreamOwner, account_limits
 from tieline_core.engine.trust import EngineTrust
 from tieline_core.identity.ids import environment_id, new_id, object_id
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
@@ -517,6 +517,8 @@ async def test_streams_of_others_in_the_account_are_never_touched(
 ) -> None:
     admin = await engine.admin()
     await admin.jetstream().add_stream(StreamConfig(name="theirs", subjects=["theirs.>"]))
+    # The API's own one is of this installation.
+    await admin.jetstream().add_stream(StreamConfig(name=LIMITS_STREAM, subjects=[f"{LIMITS_STREAM}.>"]))
     async with Operator(engine).at_work() as operator:
         await until("connected", lambda: operator.connection.client)
         streams = EventStreams(ORGANISATION, operator.deploy().environment)
@@ -529,7 +531,7 @@ async def test_streams_of_others_in_the_account_are_never_touched(
         for later in (0.0, 2 * GONE_SECONDS):
             operator.now = later
             await operator.streams.survey()
-        assert "theirs" in await names(engine)
+        assert {"theirs", LIMITS_STREAM} <= await names(engine)
         assert not set(streams.names) & await names(engine)
         assert operator.streams.survey_result.foreign == 1
     await admin.close()
