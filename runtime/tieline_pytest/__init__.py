@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tieline.testing import Project
+    from tieline.testing import FakeConnection, Project
 
 
 # A main.py far above belongs to something else. (pytest's root may be the folder of the tests.)
@@ -47,3 +47,9 @@ def tieline_project(tieline_folder: Path) -> Iterator[Project]:
     with Project(tieline_folder) as project:
         yield project
         project.check()
+
+
+@pytest.fixture
+def tieline_fake(tieline_project: Project) -> Callable[..., FakeConnection]:
+    """The fake of a connection template: ``tieline_fake("shop").answer("createOrder")``; see Project.connection."""
+    return tieline_project.connection

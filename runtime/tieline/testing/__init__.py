@@ -11,6 +11,7 @@ The fixture ``tieline_project`` comes with the package; see docs/sdk.md.
 """
 
 from tieline.testing.answer import Answer
+from tieline.testing.described import AnswerNotDescribedError
 from tieline.testing.event_attempt import DeadLetter, EventAttempt
 from tieline.testing.fake_connections import FakeConnection, Script, SeenRequest, UnexpectedRequestError
 from tieline.testing.log_capture import LogEntry
@@ -18,6 +19,7 @@ from tieline.testing.project import Project, RunFailedError
 
 __all__ = [
     "Answer",
+    "AnswerNotDescribedError",
     "DeadLetter",
     "EventAttempt",
     "FakeConnection",

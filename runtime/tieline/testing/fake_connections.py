@@ -12,7 +12,9 @@ from aiohttp import web
 from multidict import CIMultiDictProxy, MultiMapping
 from yarl import URL
 
+from tieline.connectors.description import Descriptions
 from tieline.testing.answer import Answer
+from tieline.testing.described import answer_of, path_pattern
 
 Answering = Callable[["SeenRequest"], Answer]
 
@@ -58,6 +60,8 @@ class Script:
     method: str
     path: str
     query: Mapping[str, str]
+    described: Callable[[int | None, Mapping[str, Any], bool], Answer] | None = None
+    """Makes answers of an operation that a connector's description has."""
     _answers: list[Answer | Answering | None] = field(default_factory=list)
     _given: int = 0
 
@@ -75,6 +79,26 @@ class Script:
             self._answers.append(status)
         else:
             self._answers.append(Answer.of(status, json=json, text=text, body=body, headers=headers))
+        return self
+
+    def answer_operation(
+        self,
+        status: int | None = None,
+        *,
+        json: Any = None,
+        text: str | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        check: bool = True,
+    ) -> "Script":
+        """Answer once as the description says: what is left out is the description's status, and an example.
+
+        Raises AnswerNotDescribedError for an answer that it does not have, unless ``check`` is False.
+        """
+        if self.described is None:
+            raise TypeError("Only what FakeConnection.answer returns knows a description")
+        given = {"json": json, "text": text, "body": body, "headers": headers}
+        self._answers.append(self.described(status, given, check))
         return self
 
     def lose_connection(self) -> "Script":
@@ -114,6 +138,7 @@ class FakeConnection:
         base_path: str = "",
         clock: Callable[[], float] = time.time,
         on_limit: Callable[[], None] = lambda: None,
+        descriptions: Descriptions | None = None,
     ) -> None:
         """``clock`` is the test's, ``on_limit`` is called when the connection has to have limits."""
         self.name = name
@@ -126,6 +151,7 @@ class FakeConnection:
         self.has_limits = False
         self._clock = clock
         self._on_limit = on_limit
+        self._descriptions = descriptions or Descriptions()
         self.requests: list[SeenRequest] = []
         self.unexpected: list[str] = []
         self._base_path = base_path.rstrip("/")
@@ -157,6 +183,34 @@ class FakeConnection:
         seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
         self.full_until, self.is_pause, self.has_limits = self._clock() + seconds, False, True
         self._on_limit()
+
+    def answer(
+        self,
+        operation: str,
+        status: int | None = None,
+        *,
+        json: Any = None,
+        text: str | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        check: bool = True,
+        connector: str | None = None,
+    ) -> Script:
+        """Expect calls of an operation, and answer as the connector's description says.
+
+        What is left out is the description's: the status of a success, and an example of the body. Add
+        ``.answer_operation(…)`` for the calls after the first. ``connector`` is for templates with another name.
+
+        Raises AnswerNotDescribedError for an answer that the description does not have, unless ``check`` is False;
+        ConnectorDescriptionError and UnknownOperationError.
+        """
+        description = self._descriptions.get(connector or self.name)
+        found = description.operation(operation)
+        script = self.on(found.method, path_pattern(found))
+        script.described = lambda code, given, checked: answer_of(
+            description, operation, code, given, check=checked
+        )
+        return script.answer_operation(status, json=json, text=text, body=body, headers=headers, check=check)
 
     async def start(self) -> None:
         """Begin to listen on a free port."""

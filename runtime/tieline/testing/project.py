@@ -382,8 +382,13 @@ class Project:
         for user, name, connection in made.connections(self._body):
             key = (user, name)
             if key not in self._fakes:
-                base_path = made.base_path(connection)
-                fake = FakeConnection(name, base_path=base_path, clock=self.now, on_limit=self._connect)
+                fake = FakeConnection(
+                    name,
+                    base_path=made.base_path(connection),
+                    clock=self.now,
+                    on_limit=self._connect,
+                    descriptions=self._connectors.descriptions,
+                )
                 self._wait(fake.start())
                 self._stack.callback(partial(self._stop, fake))
                 self._fakes[key] = fake

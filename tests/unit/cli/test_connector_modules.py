@@ -10,21 +10,49 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.cli.connector_files import SHOP, file_of, source_of
 from tieline.cli.connector_code.names import class_name, docstring, literal, snake_name
 
-ROOT = Path(__file__).parents[3]
 EVIL = [
     "class", "import os", "__class__", "__init__", "_ctx", "self", "body", "options", "cast", "list", "str", "dict",
     "Any", "Shop", "Context", "TypedDict", "None", "True", "match", "ctx", "connector", "__import__('os').system('x')",
     '"""', "'''", '\\"""\nimport os\n', "a\rimport os", "a\x0cimport os", "a\u2028import os", "a\u0085b", "#", "\x00",
-    "\u202eevil", "\ud800", "日本語", "ｃｌａｓｓ", "ªº", "../../etc/passwd", "..\\..\\x", "/abs", "a/b", "{x}", "%s", "", " ",
+    "\u202eevil", "日本語", "ｃｌａｓｓ", "ªº", "../../etc/passwd", "..\\..\\x", "/abs", "a/b", "{x}", "%s", "", " ",
     "0", "1abc", "a" * 500, "-", "_", "__", "get-order", "get_order", "getOrder", "GetOrder", "\\N{DASH}", "f'{1}'",
     "print", "open", "return", "async", "Order", "order", "items", "\N{ZERO WIDTH SPACE}x", "]", "Literal['x']",
 ]  # fmt: skip
+# A description that fails is small enough to be read as it is, and shrinking one takes minutes.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+STUB = """
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+V = TypeVar("V")
+Given = Mapping[str, Any] | None
+
+class Context(Generic[V]):
+    async def call(
+        self, template: str, operation: str, *, connector: str, body: Any = ..., path: Given = ..., query: Given = ...,
+        headers: Given = ..., **options: Any,
+    ) -> Any: ...
+    def call_pages(
+        self, template: str, operation: str, *, connector: str, body: Any = ..., path: Given = ..., query: Given = ...,
+        headers: Given = ..., **options: Any,
+    ) -> AsyncIterator[Any]: ...
+
+class SyncContext(Generic[V]):
+    def call(
+        self, template: str, operation: str, *, connector: str, body: Any = ..., path: Given = ..., query: Given = ...,
+        headers: Given = ..., **options: Any,
+    ) -> Any: ...
+    def call_pages(
+        self, template: str, operation: str, *, connector: str, body: Any = ..., path: Given = ..., query: Given = ...,
+        headers: Given = ..., **options: Any,
+    ) -> Iterator[Any]: ...
+"""
 CALLED = {"TypedDict", "cast", "call", "call_pages", "pop"}
 IMPORTED = {"__future__", "collections.abc", "typing", "tieline"}
 NODES = (
@@ -50,18 +78,26 @@ def check_harmless(source: str) -> None:
         assert line.isprintable()
 
 
-names = st.one_of(st.sampled_from(EVIL), st.text(max_size=20))
+# Half letters: the importer refuses files with them, and they may be in names that are typed at the command.
+HALF = "\ud800"
+names = st.one_of(st.sampled_from(EVIL), st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
 references = st.one_of(
     names.map(lambda name: f"#/components/schemas/{name}"),
     st.sampled_from(
         [
             "#/components/schemas/A", "#/components/schemas/B", "#/components/schemas/A/properties/x", "#",
-            "#/components/schemas/B/items", "http://evil.example/x.json", "file:///etc/passwd", "../../x.json#/A", "#/x",
-            "#/components/schemas/A/allOf/0",
+            "#/components/schemas/B/items", "http://evil.example/x.json", "file:///etc/passwd", "../../x.json#/A",
+            "#/x", "#/components/schemas/A/allOf/0",
         ]
     ),
 )  # fmt: skip
-scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), names)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**62), 2**62),
+    st.floats(allow_nan=False, allow_infinity=False),
+    names,
+)
 
 
 def objects(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -112,8 +148,9 @@ contents = st.dictionaries(
     st.fixed_dictionaries({"schema": schemas}, optional={"example": scalars}),
     max_size=2,
 )
+answers = st.fixed_dictionaries({"description": names, "content": contents})
 operations = st.fixed_dictionaries(
-    {"responses": st.dictionaries(st.sampled_from(["200", "201", "2XX", "204", "default", "404"]), st.fixed_dictionaries({"description": names, "content": contents}), max_size=3)},
+    {"responses": st.dictionaries(st.sampled_from(["200", "201", "2XX", "204", "default"]), answers, max_size=3)},
     optional={
         "operationId": names,
         "summary": names,
@@ -137,7 +174,7 @@ descriptions = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(descriptions, st.booleans())
 def test_no_description_gets_code_into_the_module(description: dict[str, Any], plain: bool) -> None:
     source = source_of(description, plain=plain)
@@ -146,7 +183,8 @@ def test_no_description_gets_code_into_the_module(description: dict[str, Any], p
 
 
 @settings(max_examples=300, deadline=None)
-@given(names)
+@given(st.one_of(names, st.text()))
+@example(HALF)
 def test_texts_become_names_and_literals_of_themselves(text: str) -> None:
     assert class_name(text).isidentifier()
     assert snake_name(text).isidentifier()
@@ -203,13 +241,14 @@ def hostile() -> Iterator[tuple[str, dict[str, Any]]]:
         }
         for number, (name, kind) in enumerate(zip(EVIL, [*circles, "Evil"] * 20, strict=False))
     }
+    named = {name: {"type": "object", "properties": {name: {}}} for name in EVIL}
     yield (
         "evil",
         {
             "openapi": "3.0.3",
             "info": {"title": EVIL[12], "version": "1"},
             "paths": paths,
-            "components": {"schemas": {"Evil": schema, **circles, **{name: {"type": "object", "properties": {name: {}}} for name in EVIL}}},
+            "components": {"schemas": {"Evil": schema, **circles, **named}},
         },
     )  # fmt: skip
 
@@ -233,15 +272,11 @@ def test_modules_type_check_strictly(tmp_path: Path) -> None:
             source = source_of(description, name, plain=plain)
             check_harmless(source)
             (tmp_path / f"{name}{'_sync' if plain else ''}.py").write_text(source, encoding="utf-8")
+    # Without all of the runtime and its libraries, it takes a tenth of the time.
+    (tmp_path / "tieline.pyi").write_text(STUB)
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "."]
-    paths = ":".join(str(ROOT / room) for room in ("core", "runtime"))
-    checked = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={"MYPYPATH": paths, "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=300,
+    checked = subprocess.run(  # noqa: PLW1510  (looked at below)
+        command, cwd=tmp_path, env={"PATH": ""}, capture_output=True, text=True, timeout=300
     )
     assert checked.returncode == 0, checked.stdout[-3000:]
 
@@ -250,7 +285,7 @@ def test_a_module_is_formatted_as_ruff_would(tmp_path: Path) -> None:
     path = tmp_path / "shop.py"
     path.write_text(source_of(SHOP).replace("# fmt: off\n", ""))
     ruff = Path(sys.executable).with_name("ruff")
-    checked = subprocess.run(
+    checked = subprocess.run(  # noqa: PLW1510  (looked at below)
         [ruff, "format", "--isolated", "--line-length", "110", "--check", path],
         capture_output=True,
         text=True,
@@ -295,12 +330,24 @@ def test_references_to_other_places_are_not_kept() -> None:
     assert "evil" not in text
 
 
+CURSOR = {"kind": "cursor", "parameter": "after", "next": "meta.next", "items": "data"}
+NUMBERED = {
+    "kind": "numbered",
+    "parameter": "page",
+    "start": 1,
+    "sizeParameter": "per_page",
+    "size": 100,
+    "items": "",
+}
+OFFSET = {"kind": "offset", "parameter": "offset", "limitParameter": "limit", "limit": 100, "items": "rows"}
+
+
 @pytest.mark.parametrize(
     ("query", "answer", "headers", "pages"),
     [
-        ("after", {"data": [], "meta": {"next": "x"}}, None, {"kind": "cursor", "parameter": "after", "next": "meta.next", "items": "data"}),
-        ("page per_page", [], None, {"kind": "numbered", "parameter": "page", "start": 1, "sizeParameter": "per_page", "size": 100, "items": ""}),
-        ("offset limit", {"rows": []}, None, {"kind": "offset", "parameter": "offset", "limitParameter": "limit", "limit": 100, "items": "rows"}),
+        ("after", {"data": [], "meta": {"next": "x"}}, None, CURSOR),
+        ("page per_page", [], None, NUMBERED),
+        ("offset limit", {"rows": []}, None, OFFSET),
         ("", [], {"Link": {}}, {"kind": "link", "items": ""}),
         ("", {"a": [], "b": []}, None, None),
         ("after", {"data": []}, None, None),

@@ -150,7 +150,7 @@ class _Module:
             if body["required"]:
                 positional.append(f"body: {kind}")
             else:
-                keywords.insert(0, (True, f"body: {_optional(kind)} = None"))
+                positional.append(f"body: {_optional(kind)} = None")
         ordered = [text for _, text in sorted(keywords, key=lambda pair: pair[0])]
         signature = [*positional, *(["*", *ordered] if ordered else [])]
         given = [

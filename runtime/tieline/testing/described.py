@@ -1,0 +1,127 @@
+"""Answers of fakes that follow a connector's description: made of its examples, and checked against it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tieline.connectors.answers import problems_of
+from tieline.connectors.description import Body, Description, Operation
+from tieline.connectors.requests import is_json
+from tieline.testing.answer import Answer
+
+_DEEPEST = 12
+_FORMATS = {
+    "date": "2026-01-31",
+    "date-time": "2026-01-31T12:00:00Z",
+    "time": "12:00:00Z",
+    "email": "ann@example.com",
+    "uri": "https://example.com",
+    "url": "https://example.com",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "hostname": "example.com",
+    "ipv4": "192.0.2.1",
+}
+_VARIABLE = re.compile(r"\{[^{}/]*\}")
+
+
+class AnswerNotDescribedError(AssertionError):
+    """The answer that a test gives a fake is not one that the connector's description has."""
+
+
+def answer_of(
+    description: Description, operation: str, status: int | None, given: Mapping[str, Any], *, check: bool
+) -> Answer:
+    """An answer of an operation; without ``given`` content an example. Raises AnswerNotDescribedError."""
+    found = description.operation(operation)
+    code = found.success if status is None else status
+    content = {name: value for name, value in given.items() if value is not None}
+    _, body = found.answer(code)
+    if not content.keys() & {"json", "text", "body"} and code < 400 and body is not None:
+        content.update(_example_content(description, found, body))
+    answer = Answer.of(code, **content)
+    if check and code < 400:
+        value = answer.json() if answer.body and body is not None and is_json(body.media_type) else None
+        problems = problems_of(description, found, code, value)
+        if problems:
+            raise AnswerNotDescribedError(
+                f"{description.name} {operation} never answers so: {'; '.join(problems)}. Answer as the description "
+                "says, or give check=False"
+            )
+    return answer
+
+
+def path_pattern(operation: Operation) -> str:
+    """The path for ``FakeConnection.on``: each variable stands for one segment."""
+    return _VARIABLE.sub("{value}", operation.path)
+
+
+def example(description: Description, body: Body) -> Any:
+    """A value that follows a body's schema: the description's example, or one that is made with what is needed."""
+    if body.example is not None:
+        return body.example
+    return _made(description, body.schema, 0)
+
+
+def _example_content(description: Description, operation: Operation, body: Body) -> dict[str, Any]:
+    if is_json(body.media_type):
+        value = example(description, body)
+        problems = description.schemas.findings(body.schema, value, "answer")
+        if problems:
+            raise AnswerNotDescribedError(
+                f"No example of the answer of {description.name} {operation.id} can be made ({'; '.join(problems)}); "
+                "give one by json="
+            )
+        return {"json": value}
+    if isinstance(body.example, str):
+        return {"text": body.example}
+    return {"text": "text"} if body.media_type.startswith("text/") else {"body": b"content"}
+
+
+def _made(description: Description, given: Any, depth: int) -> Any:
+    schema = description.schemas.resolved(given)
+    for key in ("examples", "enum"):
+        if schema.get(key):
+            return schema[key][0]
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    if depth > _DEEPEST:
+        return None
+    for key in ("oneOf", "anyOf"):
+        if schema.get(key):
+            return _made(description, schema[key][0], depth + 1)
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object" or (kind is None and ("properties" in schema or "allOf" in schema)):
+        return _object(description, schema, depth)
+    if kind == "array":
+        return [
+            _made(description, schema.get("items", {}), depth + 1) for _ in range(schema.get("minItems", 1))
+        ]
+    return _scalar(kind, schema)
+
+
+def _object(description: Description, schema: Mapping[str, Any], depth: int) -> Any:
+    """What is needed, and what has an example of its own."""
+    result: dict[str, Any] = {}
+    for member in schema.get("allOf", ()):
+        part = _made(description, member, depth + 1)
+        if not isinstance(part, dict):
+            return part
+        result |= part
+    needed = schema.get("required", ())
+    for name, item in schema.get("properties", {}).items():
+        if name in needed or "examples" in description.schemas.resolved(item):
+            result[name] = _made(description, item, depth + 1)
+    return result
+
+
+def _scalar(kind: Any, schema: Mapping[str, Any]) -> Any:
+    if kind == "string":
+        text: str = _FORMATS.get(schema.get("format", ""), "text")
+        return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
+    if kind in ("integer", "number"):
+        low = schema.get("minimum", schema["exclusiveMinimum"] + 1 if "exclusiveMinimum" in schema else None)
+        value = low if low is not None else min(1, schema.get("maximum", 1))
+        return int(value) if kind == "integer" else value
+    return True if kind == "boolean" else None if kind == "null" else {}
