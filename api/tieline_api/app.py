@@ -12,6 +12,7 @@ from aiohttp.typedefs import Middleware
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
 from tieline_api.auth.authentication import AuthenticatorChain
+from tieline_api.auth.connect_sessions import ConnectSessions
 from tieline_api.auth.issuers import IssuersFile
 from tieline_api.auth.jwks import JwksCache
 from tieline_api.auth.jwts import JwtAuthenticator
@@ -61,6 +62,7 @@ from tieline_api.runs.index import RunIndex
 from tieline_api.runs.reading import PREFIX as HISTORIES
 from tieline_api.runs.reading import RunReader
 from tieline_api.server.oauth_callback import add_callback
+from tieline_api.server.oauth_start import add_start
 from tieline_api.server.probes import add_metrics, add_openapi, add_probes
 from tieline_api.server.swagger_ui import add_documentation
 from tieline_api.settings import Settings
@@ -112,6 +114,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     index = RunIndex(settings.runs_path, max_bytes=settings.runs_mebibytes * MIB)
     run_reader = RunReader(index)
     histories = Followers(engine, run_reader, prefix=HISTORIES, serves=world.serves)
+    sessions = ConnectSessions(kube, world.connect_sessions, world.namespace_of)
     access = Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds)
     return Dependencies(
         settings=settings,
@@ -139,10 +142,14 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         run_reader=run_reader,
         runs=RunHistory(engine, environments, index, histories, traces),
         authentication=AuthenticatorChain(
-            [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
+            [jwts, reviewer] if jwts else [reviewer],
+            keys=ApiKeys(world.api_keys, world.namespace_of),
+            sessions=sessions,
         ),
+        connect_sessions=sessions,
         jwts=jwts,
         rates=RateLimiter(settings.rate_limit),
+        end_user_rates=RateLimiter(settings.end_user_rate_limit),
         access=access,
         memberships=Memberships(
             access, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds
@@ -229,7 +236,11 @@ def make_apps(
 
     console = Console(platform, failures) if settings.console else None
     public = application(
-        cors(settings.cors_origins, request_id_header=settings.request_id_header),
+        cors(
+            settings.cors_origins,
+            request_id_header=settings.request_id_header,
+            session_origins=platform.connect_sessions.allows,
+        ),
         inner=[session_credentials(console)] if console else (),
     )
     dispatcher = Dispatcher(platform)
@@ -239,6 +250,7 @@ def make_apps(
     add_openapi(public, document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
     add_callback(public, platform)
+    add_start(public, platform, failures)
     if console:
         add_console(public, console)
     public[LEGACY_PODS] = LegacyPods(kube)
@@ -288,6 +300,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         tasks = [
             asyncio.create_task(platform.oauth_states.run_periodically(), name="sweep authorisations"),
             asyncio.create_task(platform.secret_sweep.run_periodically(), name="sweep secrets"),
+            asyncio.create_task(platform.connect_sessions.run_periodically(), name="sweep connect sessions"),
             asyncio.create_task(
                 ExpiredCredentialCollector(platform.world, platform.writer).run_periodically(),
                 name="sweep expired credentials",

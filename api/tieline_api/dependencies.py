@@ -7,6 +7,7 @@ import aiohttp
 
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Authenticator, AuthenticatorChain
+from tieline_api.auth.connect_sessions import ConnectSessions
 from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.auth.memberships import Memberships
 from tieline_api.auth.rate_limits import RateLimiter
@@ -71,7 +72,10 @@ class Dependencies:
     """Checks the tokens of configured issuers, where there are any."""
     runtimes: Authenticator
     """Checks the tokens of environments' pods."""
+    connect_sessions: ConnectSessions
+    """What end users' tokens of sessions are good for."""
     rates: RateLimiter
+    end_user_rates: RateLimiter
     traces: Traces
     environment_calls: EnvironmentCalls
     """For requests to the webhooks of environments."""

@@ -12,9 +12,11 @@
 | TIELINE_PUBLIC_API_URL | (none) | base URL that browsers reach the API at; OAuth redirects to <it>/oauth2/callback |
 | TIELINE_REDIRECT_URLS | (none) | pages of applications that OAuth may redirect to instead, separated by commas |
 | TIELINE_LOOPBACK_REDIRECTS | true | whether OAuth may redirect to programs on the user's own machine: true or false |
+| TIELINE_CONNECT_PAGE_URL | (none) | the page for end users that connect sessions lead to |
 | TIELINE_OAUTH_STATE_SECONDS | 600 | how long a user may take to authorise (60 to 3600) |
 | TIELINE_ISSUERS_FILE | (none) | file with the issuers of JWTs (docs/api.md); read again when it changes |
 | TIELINE_RATE_LIMIT | 6000 | requests a minute of one caller at one replica; 0 for no limit (0 to 1000000) |
+| TIELINE_END_USER_RATE_LIMIT | 300 | requests a minute of one end user at one replica; 0 for no limit (0 to 1000000) |
 | TIELINE_FAILED_LIMIT | 60 | failed authentications a minute of one address; 0 for no limit (0 to 100000) |
 | TIELINE_TRUSTED_PROXIES | (none) | networks whose X-Forwarded-For tells the address, separated by commas |
 | TIELINE_BODY_MEBIBYTES | 1 | largest body of a request (0.1 to 64) |
@@ -153,6 +155,7 @@ class Settings(ConsoleSettings):
     )
     """The one that is served; None: all."""
     public_api_url: _BaseUrl = ""
+    connect_page_url: _BaseUrl = ""
     redirect_urls: Annotated[
         frozenset[Annotated[str, AfterValidator(_redirect)]], BeforeValidator(listed)
     ] = frozenset()
@@ -160,6 +163,7 @@ class Settings(ConsoleSettings):
     oauth_state_seconds: Annotated[float, number(60, 3600)] = 600.0
     issuers_file: str | None = None
     rate_limit: Annotated[int, number(0, 1_000_000, int)] = 6000
+    end_user_rate_limit: Annotated[int, number(0, 1_000_000, int)] = 300
     failed_limit: Annotated[int, number(0, 100_000, int)] = 60
     trusted_proxies: Annotated[tuple[Network, ...], BeforeValidator(_networks)] = ()
     body_mebibytes: Annotated[float, number(0.1, 64)] = 1.0
@@ -196,6 +200,15 @@ class Settings(ConsoleSettings):
     def runs_path(self) -> Path:
         """The file with the index of runs."""
         return Path(self.runs_file) if self.runs_file else Path(self.traces_file).with_name("tieline-runs.db")
+
+    @cached_property
+    def own_origins(self) -> frozenset[str]:
+        """The origins of the platform's own pages."""
+        return frozenset(
+            f"{parts.scheme}://{parts.netloc}".lower()
+            for url in (self.public_api_url, self.connect_page_url)
+            if url and (parts := urlsplit(url))
+        )
 
     @cached_property
     def sizes(self) -> BodyLimits:

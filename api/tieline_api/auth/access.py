@@ -68,7 +68,12 @@ class Access:
         return await self._cache.get((caller.key(), namespace, permission), ask)
 
     async def review(self, caller: Caller, namespace: str, permission: Permission) -> bool:
-        """Asks Kubernetes whether ``caller`` may do this in ``namespace`` (empty: in all); no answer is kept."""
+        """Asks Kubernetes whether ``caller`` may do this in ``namespace`` (empty: in all); no answer is kept.
+
+        End users have no rights in Kubernetes, whatever somebody has bound to names such as theirs.
+        """
+        if caller.end_user is not None:
+            return False
         attributes = {
             "namespace": namespace,
             "verb": permission.verb,

@@ -7,11 +7,15 @@ from typing import Literal, Protocol
 
 from multidict import MultiMapping
 
+from tieline_api.auth.end_users import EndUserScope
 from tieline_api.errors import malformed, unauthenticated
 
 KEY_PREFIX = "tlk"
 KEY = re.compile(rf"{KEY_PREFIX}_(?P<organisation>[0-9A-Za-z]{{26}})_[A-Za-z0-9_-]{{43}}")
 """How API keys look: ``tlk_<organisation>_<256 random bits>``."""
+SESSION_PREFIX = "tcs"
+SESSION = re.compile(rf"{SESSION_PREFIX}_(?P<organisation>[0-9A-Za-z]{{26}})_[A-Za-z0-9_-]{{43}}")
+"""How tokens of connect sessions look: ``tcs_<organisation>_<256 random bits>``."""
 
 MAX_TOKEN = 16384
 _SCHEMES = frozenset({"bearer", "jwt"})
@@ -28,9 +32,11 @@ class Caller:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     organisations: frozenset[str] | None = None
     """The organisations that the token is good for; None where RBAC alone decides."""
-    kind: Literal["user", "serviceAccount", "apiKey"] = "user"
+    kind: Literal["user", "serviceAccount", "apiKey", "endUser"] = "user"
     display_name: str = ""
     """The name, for people; empty where the username is all that is known."""
+    end_user: EndUserScope | None = None
+    """What an end user reaches; Kubernetes is asked nothing about them. None for everybody else."""
 
     def key(self) -> tuple[object, ...]:
         """What tells callers apart for permissions."""
@@ -57,9 +63,17 @@ class ApiKeyLookup(Protocol):
 class AuthenticatorChain:
     """Asks one authenticator after the other; the first that knows the token decides."""
 
-    def __init__(self, authenticators: Sequence[Authenticator], *, keys: ApiKeyLookup | None = None) -> None:
+    def __init__(
+        self,
+        authenticators: Sequence[Authenticator],
+        *,
+        keys: ApiKeyLookup | None = None,
+        sessions: Authenticator | None = None,
+    ) -> None:
+        """``sessions`` alone is asked about tokens of connect sessions."""
         self._authenticators = tuple(authenticators)
         self._keys = keys
+        self._sessions = sessions
 
     async def caller(self, headers: Mapping[str, str], *, key_as_bearer: bool = False) -> Caller:
         """Who sends these headers; raises ApiError: 401 for nobody that is known, 400 for a header that is repeated.
@@ -75,11 +89,19 @@ class AuthenticatorChain:
         token = bearer_token(headers)
         if key_as_bearer and KEY.fullmatch(token):
             return self._holder(token)
+        if SESSION.fullmatch(token):
+            return await self._of_session(token)
         for authenticator in self._authenticators:
             caller = await authenticator.authenticate(token)
             if caller is not None:
                 return caller
         raise unauthenticated("The token is not valid (any more): get a new one")
+
+    async def _of_session(self, token: str) -> Caller:
+        caller = await self._sessions.authenticate(token) if self._sessions is not None else None
+        if caller is None:
+            raise unauthenticated("The connect session has ended or was revoked: begin a new one")
+        return caller
 
     def _holder(self, key: str) -> Caller:
         caller = self._keys.caller(key) if self._keys is not None and len(key) <= MAX_TOKEN else None

@@ -13,10 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic.alias_generators import to_camel
 
 from tieline_api.errors import field_path
+from tieline_core.identity.ids import ULID_PATTERN
 
 _LARGEST = 1024 * 1024
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Id = Annotated[str, StringConstraints(to_upper=True, pattern=f"(?i){ULID_PATTERN}")]
 Url = Annotated[str, StringConstraints(max_length=2048, pattern=r"^https?://\S+$")]
 
 
@@ -47,6 +49,12 @@ class Issuer(BaseModel):
     """What stands before names and groups in RBAC; ``<issuer>#`` where it is absent."""
     clock_skew_seconds: Annotated[float, Field(ge=0, le=300)] = 60.0
     """How far the issuer's clock may be off."""
+    end_users: bool = False
+    """Whether its tokens are those of end users: ``usernameClaim`` is then the user's external id."""
+    organisations: Annotated[tuple[Id, ...], Field(max_length=1000)] | None = None
+    """Of end users: the organisations that a token can be good for at most."""
+    environments: Annotated[tuple[Id, ...], Field(min_length=1, max_length=1000)] | None = None
+    """Of end users: the environments that a token reaches; all of the organisation when absent."""
 
     @model_validator(mode="after")
     def _has_keys(self) -> Self:
@@ -55,6 +63,15 @@ class Issuer(BaseModel):
         # "system:" is how Kubernetes' own users and groups begin: none may be had by naming oneself so.
         if self.prefix is not None and (not self.prefix or self.prefix.startswith("system:")):
             raise ValueError('prefix must not be empty and must not begin with "system:"')
+        if self.end_users:
+            if self.organisations is None and self.organisations_claim is None:
+                raise ValueError(
+                    "endUsers needs organisations or organisationsClaim: nothing else limits them"
+                )
+        elif self.organisations is not None or self.environments is not None:
+            raise ValueError(
+                "organisations and environments are for endUsers: RBAC decides for everybody else"
+            )
         return self
 
     @property

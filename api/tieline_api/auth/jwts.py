@@ -11,6 +11,7 @@ import jwt
 from jwt.exceptions import PyJWTError
 
 from tieline_api.auth.authentication import Caller
+from tieline_api.auth.end_users import EndUserScope, user_name
 from tieline_api.auth.issuers import Issuer, IssuersError, IssuersFile
 from tieline_api.auth.jwks import JwksCache, KeysUnavailableError
 from tieline_api.auth.ttl_cache import TtlCache
@@ -25,6 +26,7 @@ _LONGEST = 300.0
 _REFUSED_SECONDS = 5.0
 _MOST_GROUPS = 500
 _LONGEST_NAME = 200
+_LONGEST_EXTERNAL_ID = 256
 
 
 class JwtAuthenticator:
@@ -125,18 +127,44 @@ def caller_of(claims: Mapping[str, Any], issuer: Issuer) -> Caller | None:
     name = claims.get(issuer.username_claim)
     if not isinstance(name, str) or not name:
         return None
+    if issuer.end_users:
+        return _end_user(name, claims, issuer)
     prefix = issuer.rbac_prefix
     groups = [f"{prefix}{group}" for group in _texts(claims.get(issuer.groups_claim))[:_MOST_GROUPS]]
-    organisations = None
-    if issuer.organisations_claim is not None:
-        listed = _texts(claims.get(issuer.organisations_claim))
-        organisations = frozenset(found for text in listed if (found := parse_id(text)) is not None)
     return Caller(
         username=f"{prefix}{name}",
         groups=(*groups, "system:authenticated"),
-        organisations=organisations,
+        organisations=_organisations(claims, issuer),
         display_name=_display_name(claims.get("name")) or name,
     )
+
+
+def _end_user(name: str, claims: Mapping[str, Any], issuer: Issuer) -> Caller | None:
+    """The end user whom claims name; None for a name that no user can have."""
+    listed = _organisations(claims, issuer)
+    fixed = None if issuer.organisations is None else frozenset(issuer.organisations)
+    organisations = frozenset[str]() if listed is None else listed
+    if fixed is not None:
+        organisations = fixed if listed is None else listed & fixed
+    if len(name) > _LONGEST_EXTERNAL_ID or not name.isprintable():
+        return None
+    environments = None if issuer.environments is None else frozenset(issuer.environments)
+    return Caller(
+        # Of several organisations none is named: the issuer tells the users of one from those of another.
+        username=user_name(next(iter(organisations)) if len(organisations) == 1 else issuer.issuer, name),
+        organisations=organisations,
+        kind="endUser",
+        display_name=_display_name(claims.get("name")),
+        end_user=EndUserScope(external_id=name, environments=environments),
+    )
+
+
+def _organisations(claims: Mapping[str, Any], issuer: Issuer) -> frozenset[str] | None:
+    """The organisations that a token names; None where its issuer has no claim for them."""
+    if issuer.organisations_claim is None:
+        return None
+    listed = _texts(claims.get(issuer.organisations_claim))
+    return frozenset(found for text in listed if (found := parse_id(text)) is not None)
 
 
 def _display_name(value: Any) -> str:

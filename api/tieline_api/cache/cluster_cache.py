@@ -20,7 +20,7 @@ from tieline_core.identity.ids import (
     parse_id,
     static_activation_id,
 )
-from tieline_core.identity.names import API_KEY_TYPE, CREDENTIAL_TYPE
+from tieline_core.identity.names import API_KEY_TYPE, CONNECT_SESSION_TYPE, CREDENTIAL_TYPE
 from tieline_core.identity.organisations import holder, labelled_id
 from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
 from tieline_core.kubernetes import resources as kube
@@ -121,6 +121,12 @@ class ClusterCache:
         )
         self.secrets = Informer(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
         self.api_keys = Informer(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
+        self.connect_sessions = Informer(
+            kube_client,
+            kube.SECRETS,
+            field_selector=f"type={CONNECT_SESSION_TYPE}",
+            indexes={"id": indexes.by_id, "origin": indexes.by_allowed_origin},
+        )
         self.namespaces = Informer(
             kube_client,
             kube.NAMESPACES,
@@ -158,13 +164,15 @@ class ClusterCache:
             self.notifications,
             self.secrets,
             self.api_keys,
+            self.connect_sessions,
             self.namespaces,
         )
 
     @property
     def watched(self) -> tuple[Informer, ...]:
         """The caches of what operations write."""
-        return tuple(cache for cache in self.caches if cache not in (self.api_keys, self.namespaces))
+        unwritten = (self.api_keys, self.connect_sessions, self.namespaces)
+        return tuple(cache for cache in self.caches if cache not in unwritten)
 
     async def start(self) -> None:
         """Starts to list and to watch; returns at once."""

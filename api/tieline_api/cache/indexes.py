@@ -1,6 +1,9 @@
 """Indexes of the caches: by id, and by what objects refer to. Keys begin with the namespace."""
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
+
+import orjson
 
 from tieline_core.credentials.linker import credential_ids, lent_certificates
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
@@ -99,6 +102,16 @@ def by_lent_certificate(connection: ObjectView) -> Iterable[str]:
 def by_external_id(obj: ObjectView) -> Iterable[str]:
     """Users by the id that the customer's own application has for them."""
     return (key(obj["metadata"]["namespace"], obj["spec"]["externalId"]),)
+
+
+def by_allowed_origin(session: ObjectView) -> Iterable[str]:
+    """Secrets of connect sessions by the origins that browsers may send their tokens from; by none where it cannot be
+    read."""
+    try:
+        content = orjson.loads(base64.b64decode(session["data"]["session"]))
+        return [origin for origin in content.get("origins") or () if isinstance(origin, str)]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ()
 
 
 OF: Mapping[Resource, Mapping[str, Indexer]] = {

@@ -97,7 +97,7 @@ async def _signed_in(console: Console, provider: Provider, request: web.Request)
         ) from None
     session = of_issuer(granted, now=console.sessions.now())
     try:
-        caller: Caller = await console.platform.authentication.caller(session.headers())
+        caller = await console.caller(session)
         request[USER] = caller.username
         headers = await console.begin(request, session)
     except errors.ApiError as error:

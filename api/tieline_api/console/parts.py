@@ -4,6 +4,8 @@ import logging
 
 from aiohttp import web
 
+from tieline_api import errors
+from tieline_api.auth.authentication import Caller
 from tieline_api.auth.rate_limits import FailureLimiter
 from tieline_api.client_address import origin
 from tieline_api.console import cookies
@@ -61,6 +63,13 @@ class Console:
         except TooLargeError as error:
             logger.error("The new token of a session does not fit into cookies: %s", error)
             return None
+
+    async def caller(self, session: Session) -> Caller:
+        """Who is signed in. ApiError: 401 for tokens that are not accepted, and for those of end users."""
+        caller = await self.platform.authentication.caller(session.headers())
+        if caller.end_user is not None:
+            raise errors.unauthenticated("The console is not for end users: sign in with a token of your own")
+        return caller
 
     async def begin(self, request: web.Request, session: Session) -> list[str]:
         """The headers ``Set-Cookie`` for a new session. Raises TooLargeError."""

@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import StringConstraints
 
 from tieline_api import errors
-from tieline_api.auth.authentication import MAX_TOKEN, Caller
+from tieline_api.auth.authentication import MAX_TOKEN
 from tieline_api.console import cookies
 from tieline_api.console.browser_checks import refuse_others
 from tieline_api.console.cookies import TooLargeError
@@ -55,7 +55,7 @@ def add_session(app: web.Application, console: Console) -> None:
         body, _ = validate(PastedToken, parse_json(request, await read_body(request, limit=_LIMIT)))
         session = of_pasted(body.token, now=console.sessions.now())
         with counting_failures(console.failures, console.address(request), session.headers()):
-            caller = await console.platform.authentication.caller(session.headers())
+            caller = await console.caller(session)
         request[USER] = caller.username
         console.platform.rates.hit(caller)
         try:
@@ -88,7 +88,7 @@ async def _accepted(console: Console, request: web.Request) -> Opened | None:
     if opened is None:
         return None
     try:
-        caller: Caller = await console.platform.authentication.caller(opened.session.headers())
+        caller = await console.caller(opened.session)
     except errors.ApiError as error:
         return None if error.status == 401 else opened
     request[USER] = caller.username

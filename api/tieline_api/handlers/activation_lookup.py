@@ -14,6 +14,7 @@ from tieline_api.handlers.connections import connection_reply
 from tieline_api.http.operation import Call
 from tieline_api.schemas import users as rest
 from tieline_api.schemas.projects import Environment
+from tieline_api.use_cases.end_user_views import seen_environment, sees_connection
 from tieline_api.use_cases.project_lookup import versions_of
 from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import check_all
@@ -47,7 +48,7 @@ def environment_to_rest(call: Call[Any, Any], environment: EnvironmentRef) -> En
     """The environment as REST tells it, without files."""
     versions = versions_of(call.platform.world, environment.project)
     found = environments_to_rest(environment.project, versions, {})
-    return next(one for one in found if one.name == environment.name)
+    return seen_environment(call, next(one for one in found if one.name == environment.name))
 
 
 def find_environment(call: Call[Any, Any], identifier: str) -> EnvironmentRef | None:
@@ -128,7 +129,7 @@ def activation_to_rest(
     for item in obj["spec"].get("connections") or ():
         template = world.templates.get(call.namespace, item["connectionTemplate"])
         connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
-        if connection is not None:
+        if connection is not None and sees_connection(call, connection):
             connections.append(
                 connection_reply(world, connection, organisation=call.organisation.id, template=template)
             )

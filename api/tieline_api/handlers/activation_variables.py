@@ -10,6 +10,7 @@ from tieline_api.handlers.activations import ACTIVATION, create_or_change, envir
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import users as rest
 from tieline_api.store.etags import etag
+from tieline_api.use_cases import end_user_checks
 from tieline_core.identity.ids import static_activation_id
 from tieline_core.objects import Object
 
@@ -69,6 +70,7 @@ OPERATIONS = (
         summary="Update activation variables",
         handler=patch_variables,
         permissions=permission("patch", "activations"),
+        end_user=end_user_checks.own_activation,
         response=rest.Variables,
         conditional=True,
     ),
@@ -79,6 +81,7 @@ OPERATIONS = (
         summary="Set one variable of an activation",
         handler=put_variable,
         permissions=permission("patch", "activations"),
+        end_user=end_user_checks.own_activation,
         response=rest.Variables,
         conditional=True,
     ),

@@ -30,6 +30,7 @@ from tieline_api.schemas.base import Empty
 from tieline_api.schemas.connections import Connection
 from tieline_api.store.etags import etag
 from tieline_api.store.writer import Change, IdTakenError, set_or_drop
+from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.connection_create import (
     CreatedConnections,
     PlannedConnection,
@@ -37,6 +38,7 @@ from tieline_api.use_cases.connection_create import (
     delete_created,
     plan_connection,
 )
+from tieline_api.use_cases.end_user_views import sees_connection
 from tieline_core.identity.ids import child_id, object_id, object_name
 from tieline_core.kubernetes import KubeError, Unavailable
 from tieline_core.objects import Object
@@ -168,7 +170,7 @@ async def get_activation_connection(call: Call[None, None]) -> Reply:
     for item in activation["spec"].get("connections") or ():
         if item["connectionTemplate"] == name:
             connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
-            if connection is not None:
+            if connection is not None and sees_connection(call, connection):
                 body = connection_reply(
                     world, connection, organisation=call.organisation.id, template=template
                 )
@@ -285,6 +287,7 @@ OPERATIONS = (
         summary="Activate a user on an environment",
         handler=activate,
         permissions=(Permission("create", "activations"), Permission("create", "connections")),
+        end_user=end_user_checks.activation,
         link_sources={"activation_id": "/id", "environment_id": "/environment/id", "user_id": "/user/id"},
         link_parameters={"userId": "user_id", "environmentId": "environment_id"},
         size=BodyKind.CREDENTIALS,
@@ -305,6 +308,7 @@ OPERATIONS = (
         summary="Get an activation",
         handler=get_activation,
         permissions=permission("get", "activations"),
+        end_user=end_user_checks.own_activation,
         response=rest.Activation,
         conditional=True,
     ),
@@ -315,6 +319,7 @@ OPERATIONS = (
         summary="Delete activation",
         handler=delete_activation,
         permissions=permission("delete", "activations"),
+        end_user=end_user_checks.own_activation,
         response=Empty,
         empty=True,
     ),
@@ -324,6 +329,7 @@ OPERATIONS = (
         summary="List a user's activations on an environment",
         handler=list_user_activations,
         permissions=permission("list", "activations"),
+        end_user=end_user_checks.own_activations,
         response=rest.ActivationList,
     ),
     Operation(
@@ -332,6 +338,7 @@ OPERATIONS = (
         summary="Get the connection that an activation uses for a template",
         handler=get_activation_connection,
         permissions=(Permission("get", "activations"), Permission("get", "connections")),
+        end_user=end_user_checks.connection_of_own_activation,
         response=Connection,
         conditional=True,
     ),

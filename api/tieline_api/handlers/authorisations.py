@@ -13,6 +13,7 @@ from tieline_api.oauth.authorize_url import AuthorizeUrlError, AuthorizeUrlParam
 from tieline_api.oauth.oauth1_schemes import choose
 from tieline_api.oauth.pkce import requires_pkce
 from tieline_api.schemas import authorisations as rest
+from tieline_api.use_cases.end_user_credentials import own_authorisation
 from tieline_core.credentials.linker import Problem, client_of
 from tieline_core.oauth.oauth1_requests import (
     TEMPORARY,
@@ -51,7 +52,7 @@ async def initialise_oauth2(call: Call[None, rest.OAuth2Initialise]) -> Reply:
     except AuthorizeUrlError as error:
         raise errors.invalid(error.field, error.message) from None
     await auth_request.remember(
-        client_id=body.client_id, code_verifier=verifier or "", scopes=" ".join(asked)
+        client_id=body.client_id, url=url, code_verifier=verifier or "", scopes=" ".join(asked)
     )
     return Reply(body=rest.OAuth2Url(url=url), headers={"Cache-Control": "no-store"})
 
@@ -112,6 +113,7 @@ async def initialise_oauth1(call: Call[None, rest.OAuth1Initialise]) -> Reply:
         raise _as_api_error(error, params, field=chosen.field) from None
     await auth_request.remember(
         client_id=consumer.key,
+        url=url,
         oauth1_token=issued.token,
         oauth1_secret=issued.secret,
         oauth1_params=json.dumps(params) if params else "",
@@ -136,6 +138,7 @@ OPERATIONS = (
         summary="Initialise OAuth 2.0 connection",
         handler=initialise_oauth2,
         permissions=permission("create", "connections"),
+        end_user=own_authorisation,
         response=rest.OAuth2Url,
         response_example={"url": "https://shop.example/oauth/authorize?response_type=code&client_id=tieline"},
     ),
@@ -146,6 +149,7 @@ OPERATIONS = (
         summary="Initialise OAuth 1.0 connection",
         handler=initialise_oauth1,
         permissions=permission("create", "connections"),
+        end_user=own_authorisation,
         response=rest.OAuth1Url,
         response_example={
             "url": "https://shop.example/oauth/authorize?oauth_token=hh5s93j4hdidpola",

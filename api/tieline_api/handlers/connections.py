@@ -16,6 +16,7 @@ from tieline_api.schemas import connections as rest
 from tieline_api.schemas.base import Empty
 from tieline_api.store.etags import etag
 from tieline_api.store.writer import refuse_removal
+from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.connection_create import create_connections, plan_connection
 from tieline_api.use_cases.connection_update import (
     link_if_free,
@@ -55,7 +56,10 @@ def page_of_connections(world: ClusterCache, page: Slice[Object], *, organisatio
 
 async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
     """Returns a page of connections, oldest first; of one system or one user if you filter."""
-    page = sorted_lists.page(_chosen(call), kind="connections", **call.query.window)
+    rows = _chosen(call)
+    if call.reach is not None:
+        rows = [row for row in rows if call.reach.has_connection(row.obj)]
+    page = sorted_lists.page(rows, kind="connections", **call.query.window)
     return page_of_connections(call.platform.world, page, organisation=call.organisation.id)
 
 
@@ -210,6 +214,7 @@ OPERATIONS = (
         summary="List connections",
         handler=list_connections,
         permissions=permission("list", "connections"),
+        end_user=end_user_checks.own_connections,
         response=rest.ConnectionPage,
     ),
     Operation(
@@ -219,6 +224,7 @@ OPERATIONS = (
         summary="Create a connection",
         handler=create_connection,
         permissions=permission("create", "connections"),
+        end_user=end_user_checks.created_connection,
         link_sources={"connection_id": "/id", "template_id": "/connectionTemplateId"},
         link_parameters={"connectionTemplateId": "template_id"},
         size=BodyKind.CREDENTIALS,
@@ -232,6 +238,7 @@ OPERATIONS = (
         summary="Get a connection",
         handler=get_connection,
         permissions=permission("get", "connections"),
+        end_user=end_user_checks.own_connection,
         response=rest.Connection,
         conditional=True,
     ),
@@ -242,6 +249,7 @@ OPERATIONS = (
         summary="Update connection",
         handler=update_connection,
         permissions=permission("patch", "connections"),
+        end_user=end_user_checks.updated_connection,
         size=BodyKind.CREDENTIALS,
         response=rest.Connection,
         errors=(409, 502),
@@ -254,6 +262,7 @@ OPERATIONS = (
         summary="Delete a connection",
         handler=delete_connection,
         permissions=permission("delete", "connections"),
+        end_user=end_user_checks.deleted_connection,
         success=204,
     ),
     Operation(

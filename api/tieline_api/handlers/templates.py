@@ -16,6 +16,7 @@ from tieline_api.schemas.base import Empty
 from tieline_api.schemas.connections import ConnectionPage
 from tieline_api.schemas.projects import EnvironmentPageQuery, EnvironmentQuery
 from tieline_api.store.writer import set_or_drop
+from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.project_lookup import need_environment, need_of_project, need_project
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id
@@ -180,8 +181,10 @@ def _templates(call: Call[Any, Any], env_id: str | None) -> list[Object]:
     world = call.platform.world
     project = need_project(call)
     if env_id:
-        return _in_environment(world, project, need_environment(project, identifier=env_id))
-    return world.referring(world.templates, "project", call.namespace, project["metadata"]["name"])
+        found = _in_environment(world, project, need_environment(project, identifier=env_id))
+    else:
+        found = world.referring(world.templates, "project", call.namespace, project["metadata"]["name"])
+    return found if call.reach is None else [one for one in found if call.reach.has_template(one)]
 
 
 def _in_environment(world: ClusterCache, project: Object, environment: str) -> list[Object]:
@@ -264,6 +267,7 @@ OPERATIONS = (
         summary="List project environment connection templates",
         handler=list_templates,
         permissions=permission("list", "connectiontemplates"),
+        end_user=end_user_checks.project_with_environment,
         response=rest.TemplatePage,
     ),
     Operation(
@@ -272,6 +276,7 @@ OPERATIONS = (
         summary="List the systems linked to a project environment",
         handler=list_templates,
         permissions=permission("list", "connectiontemplates"),
+        end_user=end_user_checks.project_with_environment,
         response=rest.TemplatePage,
     ),
     Operation(

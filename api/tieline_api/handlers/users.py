@@ -12,6 +12,7 @@ from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import users as rest
 from tieline_api.store.etags import etag
 from tieline_api.store.writer import set_or_drop
+from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.user_create import create_user as store_user
 from tieline_core.objects import Object
 
@@ -91,6 +92,7 @@ OPERATIONS = (
         summary="Create a user",
         handler=create_user,
         permissions=permission("create", "endusers"),
+        end_user=end_user_checks.own_user_created,
         link_sources={"user_id": "/id"},
         success=201,
         response=rest.EndUser,
@@ -109,6 +111,7 @@ OPERATIONS = (
         summary="Get a user by id or external id",
         handler=get_user,
         permissions=permission("get", "endusers"),
+        end_user=end_user_checks.own_user,
         response=rest.EndUser,
         conditional=True,
     ),

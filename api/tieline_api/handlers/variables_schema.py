@@ -18,6 +18,7 @@ from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.schemas import projects as rest
 from tieline_api.store.etags import etag
 from tieline_api.store.field_managers import other_managers
+from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.project_lookup import change_project, need_project
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.objects import Object
@@ -159,6 +160,7 @@ OPERATIONS = (
         summary="Get project variables schema",
         handler=get_schema,
         permissions=permission("get", "projects"),
+        end_user=end_user_checks.project_with_environment,
         response=rest.VariablesSchema,
         conditional=True,
     ),

@@ -5,6 +5,7 @@ may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), the
 """
 
 import asyncio
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
@@ -17,6 +18,7 @@ from pydantic import BaseModel
 
 from tieline_api import errors
 from tieline_api.auth.authentication import Caller
+from tieline_api.auth.end_users import EndUserScope
 from tieline_api.body_limits import MIB, BodyLimits
 from tieline_api.cache.organisations import NO_ORGANISATION, Organisation, nowhere
 from tieline_api.dependencies import Dependencies
@@ -41,6 +43,10 @@ from tieline_core.identity.ids import parse_id
 OPERATION = web.RequestKey("operation", str)
 USER = web.RequestKey("user", str)
 ORGANISATION = web.RequestKey("organisation", str)
+SESSION = web.RequestKey("session", str)
+"""The id of the connect session that the request comes with."""
+ORIGINS = web.RequestKey("origins", frozenset)
+"""Where browsers may send the request's token from, where the token says it."""
 WRITES = web.RequestKey("writes", revisions.Writes)
 """What the request has written so far."""
 CREDENTIALS = web.RequestKey("credentials", Mapping)
@@ -65,7 +71,11 @@ class Dispatcher:
             credentials_of(request), key_as_bearer=operation.key_as_bearer
         )
         request[USER] = caller.username
-        platform.rates.hit(caller)
+        if caller.end_user is None:
+            platform.rates.hit(caller)
+        else:
+            platform.end_user_rates.hit(caller)
+            self._admit(operation, request, caller.end_user)
         organisation = await self._organisation_of(caller, operation, request.match_info)
         request[ORGANISATION] = organisation.id
         await self._catch_up(request, organisation)
@@ -88,13 +98,31 @@ class Dispatcher:
                 passed_on=_passed_on(operation, request) if operation.passes_on else None,
             )
             del raw
+            if caller.end_user is not None:
+                call = await _narrowed(operation, call)
             writes = revisions.recording()
             request[WRITES] = writes
             reply = await operation.handler(call)
+        if caller.end_user is None:
+            warnings = [*warnings, *reply.warnings]  # the others name what is not the end user's
         response = _response(operation, request, reply, [*warned, *warnings])
         if revision := writes.header():
             response.headers[revisions.HEADER] = revision
         return response
+
+    def _admit(self, operation: Operation, request: web.Request, scope: EndUserScope) -> None:
+        """ApiError 403 for what end users may not do, and where their token may not be sent from."""
+        if scope.session:
+            request[SESSION] = scope.session
+        if scope.origins is not None:
+            origins = request[ORIGINS] = scope.origins | self._platform.settings.own_origins
+            if (sent_from := request.headers.get("Origin")) is not None and sent_from.lower() not in origins:
+                raise errors.forbidden(
+                    "The connect session may not be used from this origin: name it in allowedOrigins when you "
+                    "create the session"
+                )
+        if operation.end_user is None:
+            raise errors.forbidden("End users may not do this: it needs a token or an API key with a role")
 
     async def _organisation_of(
         self, caller: Caller, operation: Operation, path: Mapping[str, str]
@@ -159,6 +187,8 @@ class Dispatcher:
         if caller.organisations is not None and identifier not in caller.organisations:
             raise errors.organisation_not_found(identifier)
         organisation = platform.world.organisation(identifier)
+        if organisation is not None and caller.end_user is not None:
+            return organisation
         if organisation is not None:
             await platform.access.check(caller, organisation, operation.permissions)
             return organisation
@@ -175,6 +205,14 @@ class Dispatcher:
             await revisions.wait(
                 seen, platform.world.watched, namespace=organisation.namespace, seconds=seconds
             )
+
+
+async def _narrowed(operation: Operation, call: Call[Any, Any]) -> Call[Any, Any]:
+    """The call of an end user, with nothing but what is theirs."""
+    if operation.end_user is None:
+        raise LookupError("End users may not do this, and should have been told so")
+    narrowed = operation.end_user(call)
+    return await narrowed if inspect.isawaitable(narrowed) else narrowed
 
 
 def credentials_of(request: web.Request) -> Mapping[str, str]:
@@ -247,7 +285,7 @@ def _response(operation: Operation, request: web.Request, reply: Reply, warnings
     headers = dict(reply.headers)
     if reply.etag:
         headers["ETag"] = reply.etag
-    warning = warning_header([*warnings, *reply.warnings])
+    warning = warning_header(warnings)
     if warning:
         headers["Warning"] = warning
     condition = request.headers.get("If-None-Match")

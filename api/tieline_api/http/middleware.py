@@ -10,7 +10,7 @@
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import orjson
@@ -21,7 +21,15 @@ from aiohttp.typedefs import Handler, Middleware
 from tieline_api import errors
 from tieline_api.auth.rate_limits import FailureLimiter, credential_of
 from tieline_api.client_address import Network, origin
-from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER, WRITES, credentials_of
+from tieline_api.http.dispatcher import (
+    OPERATION,
+    ORGANISATION,
+    ORIGINS,
+    SESSION,
+    USER,
+    WRITES,
+    credentials_of,
+)
 from tieline_api.http.metrics import Metrics
 from tieline_core.identity.ids import new_id
 from tieline_core.kubernetes import KubeError, Unauthorized
@@ -73,14 +81,24 @@ def request_log(metrics: Metrics, *, header: str) -> Middleware:
     return middleware
 
 
-def cors(origins: frozenset[str], *, request_id_header: str) -> Middleware:
-    """CORS by an allow-list; credentials travel in headers only, so cookies are never allowed."""
+def cors(
+    origins: frozenset[str],
+    *,
+    request_id_header: str,
+    session_origins: Callable[[str], bool] = lambda _: False,
+) -> Middleware:
+    """CORS by an allow-list; credentials travel in headers only, so cookies are never allowed.
+
+    A token of a connect session brings a list of its own. Which it is shows with the request itself, so ``origins``
+    and those of all sessions (``session_origins``) may ask beforehand, and learn that a token is not good.
+    """
     allowed_headers, exposed = f"{_ALLOWED_HEADERS}, {request_id_header}", f"{_EXPOSED}, {request_id_header}"
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         origin = request.headers.get("Origin")
-        allowed = origin is not None and origin.lower() in origins
+        listed = origin is not None and origin.lower() in origins
+        allowed = listed or (origin is not None and session_origins(origin.lower()))
         if allowed and request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
             request[OPERATION] = "preflight"
             response: web.StreamResponse = web.Response(status=204)
@@ -89,10 +107,14 @@ def cors(origins: frozenset[str], *, request_id_header: str) -> Middleware:
             response.headers["Access-Control-Max-Age"] = _PREFLIGHT_SECONDS
         else:
             response = await handler(request)
+            if ORIGINS in request:
+                allowed = origin is not None and origin.lower() in request[ORIGINS]
+            else:
+                allowed = listed or (allowed and response.status == 401)
         if allowed and origin is not None:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = exposed
-        if origins:
+        if origins or allowed:
             response.headers["Vary"] = "Origin"
         return response
 
@@ -195,6 +217,7 @@ def _log(request: web.Request, *, operation: str, status: int, seconds: float) -
             "milliseconds": round(seconds * 1000, 1),
             "user": request.get(USER, ""),
             "organisation": request.get(ORGANISATION, ""),
+            **({"session": session} if (session := request.get(SESSION)) else {}),
             **(writes.log_fields() if (writes := request.get(WRITES)) else {}),
         },
     )

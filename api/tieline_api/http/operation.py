@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, get_args, get
 
 from pydantic import BaseModel
 
+from tieline_api.auth.end_user_reach import EndUserReach
 from tieline_api.auth.permissions import Permission
 from tieline_api.body_limits import BodyKind
 
@@ -68,6 +69,12 @@ class Call(Generic[Q, B]):
             raise LookupError("The operation has no upload: say so in its row")
         return self.upload
 
+    @cached_property
+    def reach(self) -> EndUserReach | None:
+        """What the caller reaches, where it is an end user. None for everybody else: permissions are checked before."""
+        scope = self.caller.end_user
+        return EndUserReach(self.platform.world, self.namespace, scope) if scope is not None else None
+
     @property
     def namespace(self) -> str:
         """The organisation's namespace."""
@@ -91,6 +98,8 @@ class Reply:
 
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Reply]]
+EndUserCheck = Callable[[Call[Any, Any]], Call[Any, Any] | Awaitable[Call[Any, Any]]]
+"""Gets the call of an end user, and returns it with nothing but what is theirs; ApiError where there is more in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +114,8 @@ class Operation:
     """A function of one ``call: Call[Q, B]``."""
     permissions: tuple[Permission, ...]
     """None where the path names no organisation: every caller may ask about itself."""
+    end_user: EndUserCheck | None = None
+    """What an end user may do of it. None: nothing, so that a new operation is closed to them."""
     tag: str = ""
     """What it is listed under; where the row does not say it, what the rows of its module are."""
     body_optional: bool = False

@@ -18,7 +18,7 @@ from tieline_core.credentials.grant_request import (
 from tieline_core.credentials.linker import Lookups
 from tieline_core.credentials.live_lookups import DelegatingDirectory
 from tieline_core.credentials.resolver import resolve
-from tieline_core.oauth.state_store import StateRefusedError
+from tieline_core.oauth.state_store import StateRefusedError, unknown_state
 from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, TokenError
 from tieline_core.objects import ObjectView
 
@@ -116,6 +116,9 @@ class CodeChecks:
         """TokenError where there is nothing to ask the provider with."""
         namespace = planned["metadata"]["namespace"]
         pending = await self.platform.oauth_states.peek(result.values["state"], namespace=namespace)
+        owner = (planned["spec"].get("endUserRef") or {}).get("name")
+        if pending.end_user and pending.end_user != owner:
+            raise unknown_state()
         client = None
         if result.is_code:
             client = client_begun_with(lookups, planned, item_id, pending)

@@ -46,18 +46,28 @@ class AuthorizationRequest:
         """``kinds`` are the types of credentials that it can bring tokens for. ApiError where it cannot begin."""
         world = call.platform.world
         system = world.need(world.systems, call.namespace, call.path["system_id"])
+        candidates = _holders(call, system, call.body.credential.id, kinds)
+        if call.reach is not None:
+            candidates = [held for held in candidates if call.reach.has_connection(held.connection)]
         return cls(
             call=call,
             system=system,
             redirect_uri=_redirect_uri(call.platform.settings, call.body.redirect_url),
             state=new_state(call.organisation.id),
-            candidates=_holders(call, system, call.body.credential.id, kinds),
+            candidates=candidates,
         )
 
-    async def remember(self, *, client_id: str, **more: str) -> None:
-        """Keeps what is needed when the user comes back; ``more`` are fields of ``PendingAuthorization``."""
+    async def remember(self, *, client_id: str, url: str, **more: str) -> None:
+        """Keeps what is needed when the user comes back; ``more`` are fields of ``PendingAuthorization``.
+
+        ``url`` is where the user is sent. It is kept for end users, whose browser we see before.
+        """
         call, credential = self.call, self.call.body.credential
         connection, item = await self._finishable()
+        if call.reach is not None and call.reach.user is not None:
+            scope = call.reach.scope
+            user = call.reach.user["metadata"]["name"]
+            more |= {"end_user": user, "session": scope.session, "authorize_url": url}
         pending = PendingAuthorization(
             organisation_id=call.organisation.id,
             system_id=object_id(self.system),
@@ -75,7 +85,9 @@ class AuthorizationRequest:
     async def _finishable(self) -> tuple[str, str]:
         """The names of Connection and item, where there is one and the callback page may finish it for the caller."""
         call = self.call
-        if len(self.candidates) != 1 or not await call.platform.access.allowed(
+        if len(self.candidates) != 1:
+            return "", ""
+        if call.reach is None and not await call.platform.access.allowed(
             call.caller, call.namespace, Permission("patch", "connections")
         ):
             return "", ""

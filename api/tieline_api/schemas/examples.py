@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from tieline_api.schemas import (
     authorisations,
+    connect_sessions,
     connections,
     connectors,
     environments,
@@ -37,6 +38,7 @@ USER_ID = "01JD3YC9H9ZX9KQW8T2V4N6P0G"
 CHANNEL_ID = "01JD3YEFKBZX9KQW8T2V4N6P0J"
 NOTIFICATION_ID = "01JD3YFGMCZX9KQW8T2V4N6P0K"
 ACTIVATION_ID = "01JD3YDBJAZX9KQW8T2V4N6P0H"
+SESSION_ID = "01JD3YHSPEZX9KQW8T2V4N6P0M"
 SCHEDULER_ID = "01JD3Y9D3E8KX2M5R7T9V1W3YZ"
 STORE_VERSION = "0000000000000193a5f7"
 TIME = "2026-11-21T10:00:00Z"
@@ -355,6 +357,18 @@ NOTIFICATION: Example = {
     "updated_at": TIME,
 }
 
+SESSION: Example = {
+    "id": SESSION_ID,
+    "user": {"externalId": "customer-17", "displayName": ""},
+    "environmentId": ENVIRONMENT_ID,
+    "templates": [],
+    "allowedOrigins": ["https://app.example"],
+    "returnUrl": "https://app.example/settings",
+    "createdBy": "tieline:api-key:01jd3y000000000000000000rg:app",
+    "createdAt": TIME,
+    "expiresAt": "2026-11-21T10:30:00Z",
+}
+
 
 def page(*items: Example) -> Example:
     """A page of a list."""
@@ -465,6 +479,21 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
             {"id": ORGANISATION_ID, "name": "acme", "namespace": "acme", "role": "editor"},
         ],
     },
+    connect_sessions.ConnectSessionCreate: {
+        "user": {"externalId": "customer-17", "displayName": "Ann"},
+        "environmentId": ENVIRONMENT_ID,
+        "allowedOrigins": ["https://app.example"],
+        "returnUrl": "https://app.example/settings",
+    },
+    connect_sessions.NewConnectSession: {
+        "id": SESSION_ID,
+        "token": "tcs_01jd3y8b2c8f3xk5d1vj7q4m6n_oUOkkbGFpXBPbJvLlYCLNbIIV2uQxKYSbXw3YoDHzsU",
+        "url": "https://tieline.example/connect"
+        "#tcs_01jd3y8b2c8f3xk5d1vj7q4m6n_oUOkkbGFpXBPbJvLlYCLNbIIV2uQxKYSbXw3YoDHzsU",
+        "expiresAt": TIME,
+    },
+    connect_sessions.ConnectSession: SESSION,
+    connect_sessions.ConnectSessionPage: page(SESSION),
     users.UserCreate: {"externalId": "customer-17", "displayName": "Ann"},
     users.EndUser: USER,
     users.UserPage: {"totalCount": 1, "users": [USER]},

@@ -4,6 +4,8 @@ from typing import Literal
 
 from tieline_api.schemas.base import Rest, UlidOut
 
+Role = Literal["viewer", "editor", "admin", "custom", "endUser"]
+
 
 class ReachedOrganisation(Rest):
     """An organisation that a caller reaches."""
@@ -11,12 +13,12 @@ class ReachedOrganisation(Rest):
     id: UlidOut
     """The organisation's id."""
     name: str
-    """Its name, for people: that of the namespace."""
+    """Its name, for people: that of the namespace, or the id for an end user."""
     namespace: str
-    """Its namespace."""
-    role: Literal["viewer", "editor", "admin", "custom"]
+    """Its namespace; empty for an end user."""
+    role: Role
     """The role ``tieline-viewer``, ``tieline-editor`` or ``tieline-admin`` whose rights the caller has there;
-    ``custom`` for other rights."""
+    ``custom`` for other rights, ``endUser`` for an end user, who reaches what is their own."""
 
 
 class Me(Rest):
@@ -26,7 +28,7 @@ class Me(Rest):
     """The user's name in RBAC: the subject of role bindings."""
     name: str
     """The name, for people."""
-    kind: Literal["user", "serviceAccount", "apiKey"]
+    kind: Literal["user", "serviceAccount", "apiKey", "endUser"]
     """What the credentials belong to."""
     groups: list[str]
     """The groups in RBAC."""
@@ -34,3 +36,5 @@ class Me(Rest):
     """The organisations in which the caller may at least list projects, by name."""
     more: bool | None = None
     """True where there may be more organisations than were looked at; absent otherwise."""
+    external_id: str | None = None
+    """Of an end user: the id in the customer's application."""

@@ -20,7 +20,8 @@ from tieline_api.http.request_body import parse_json, read_body, validate
 from tieline_api.oauth.authorization_request import CALLBACK
 from tieline_api.schemas.base import Rest
 from tieline_api.schemas.credential_data import CredentialData, OAuth1Data, OAuth2CodeData
-from tieline_api.use_cases.authorization_completion import abandon, complete
+from tieline_api.server.oauth_start import cookie_name
+from tieline_api.use_cases.authorization_completion import abandon, complete, opener_origins
 
 _LIMIT = 64 * 1024
 _ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
@@ -60,6 +61,8 @@ class Opener(Rest):
 
     origin: _Text
     """Where it comes from."""
+    state: _Text = ""
+    """The state that it asks about."""
 
 
 def add_callback(app: web.Application, platform: Dependencies) -> None:
@@ -87,7 +90,8 @@ def add_callback(app: web.Application, platform: Dependencies) -> None:
         if body.error or credential_data is None:
             await abandon(platform, body.state)
             return web.Response(status=204, headers=_HEADERS)
-        finished = await complete(platform, state=body.state, credential_data=credential_data)
+        cookie = request.cookies.get(cookie_name(body.state), "")
+        finished = await complete(platform, state=body.state, credential_data=credential_data, cookie=cookie)
         request[ORGANISATION] = finished.organisation_id
         result = {"connection": finished.connection, "system": finished.system}
         return web.Response(body=orjson.dumps(result), content_type="application/json", headers=_HEADERS)
@@ -95,8 +99,11 @@ def add_callback(app: web.Application, platform: Dependencies) -> None:
     async def opener(request: web.Request) -> web.Response:
         request[OPERATION] = "oauth2CallbackOpener"
         body = await _body(request, platform, Opener)
-        if body.origin.lower() not in platform.settings.cors_origins:
-            raise errors.forbidden("This origin may not learn the result: it is not in TIELINE_CORS_ORIGINS")
+        if body.origin.lower() not in await opener_origins(platform, body.state):
+            raise errors.forbidden(
+                "This origin may not learn the result: it is not in TIELINE_CORS_ORIGINS, or in allowedOrigins of "
+                "the connect session"
+            )
         return web.Response(status=204, headers=_HEADERS)
 
     app.router.add_get(CALLBACK, show)

@@ -1,5 +1,7 @@
 """Finishing an authorisation without the application that began it: from the callback page alone."""
 
+import hashlib
+import hmac
 from dataclasses import dataclass
 
 from tieline_api import errors
@@ -28,18 +30,25 @@ class CompletedAuthorization:
     system: str
 
 
+def browser_digest(cookie: str) -> str:
+    """What is kept of the cookie that ties an authorisation to a browser."""
+    return hashlib.sha256(cookie.encode()).hexdigest()
+
+
 async def complete(
-    platform: Dependencies, *, state: str, credential_data: CredentialData
+    platform: Dependencies, *, state: str, credential_data: CredentialData, cookie: str = ""
 ) -> CompletedAuthorization:
     """Stores the code (or the verifier of OAuth 1.0) in the credential that the state is bound to, and exchanges it.
 
     ApiError 422 for a state that is not good, or a code that the provider refuses; 409 where the state is bound
-    to no credential that this may write; 502 where the provider cannot be asked.
+    to no credential that this may write; 502 where the provider cannot be asked. An authorisation of an end user also
+    needs the ``cookie`` of the browser that took it up.
     """
     world = platform.world
     world.need_sync()
     try:
         organisation, pending = await _look(platform, state)
+        await _check_browser(platform, organisation, pending, state=state, cookie=cookie)
     except StateRefusedError as error:
         raise errors.invalid("state", str(error)) from None
     namespace = organisation.namespace
@@ -47,6 +56,8 @@ async def complete(
         raise errors.invalid("state", "This authorisation was begun in another way; connect again")
     connection = world.connections.get(namespace, pending.connection) if pending.connection else None
     system = world.referred(world.systems, connection, "systemRef") if connection else None
+    if connection is not None and pending.end_user not in ("", _owner(connection)):
+        connection = None
     if connection is None or system is None:
         raise errors.conflict(
             "You have allowed access, but it was begun by an application that has to finish it: "
@@ -68,6 +79,19 @@ async def complete(
     )
 
 
+async def opener_origins(platform: Dependencies, state: str) -> frozenset[str]:
+    """The origins whose pages may learn what came of an authorisation that they began."""
+    settings = platform.settings
+    try:
+        organisation, pending = await _look(platform, state)
+    except StateRefusedError:
+        return settings.cors_origins
+    if not pending.session:
+        return settings.cors_origins
+    session = platform.connect_sessions.find(organisation.namespace, pending.session)
+    return settings.own_origins | frozenset(session.origins) if session else frozenset()
+
+
 async def abandon(platform: Dependencies, state: str) -> None:
     """Forgets a state with which the user has come back with an error."""
     try:
@@ -75,6 +99,35 @@ async def abandon(platform: Dependencies, state: str) -> None:
         await platform.oauth_states.drop(state, namespace=organisation.namespace)
     except (StateRefusedError, KubeError):
         return
+
+
+async def _check_browser(
+    platform: Dependencies,
+    organisation: Organisation,
+    pending: PendingAuthorization,
+    *,
+    state: str,
+    cookie: str,
+) -> None:
+    """StateRefusedError for an authorisation of an end user that another browser took up, or none."""
+    if not pending.end_user:
+        return
+    namespace = organisation.namespace
+    tied_to = await platform.oauth_states.browser_of(state, namespace=namespace)
+    if not tied_to or not hmac.compare_digest(tied_to, browser_digest(cookie)):
+        raise StateRefusedError(
+            "This authorisation was begun in another browser, or by a page that has to finish it; go back there and "
+            "connect again",
+            code="other_browser",
+        )
+    if pending.session and platform.connect_sessions.find(namespace, pending.session) is None:
+        raise StateRefusedError(
+            "The session that this was begun with has ended; connect again", code="session_ended"
+        )
+
+
+def _owner(connection: ObjectView) -> str:
+    return str((connection["spec"].get("endUserRef") or {}).get("name", ""))
 
 
 async def _look(platform: Dependencies, state: str) -> tuple[Organisation, PendingAuthorization]:

@@ -40,7 +40,8 @@ async def resolve_user(call: Call[Any, Any], identifier: str, *, field: str) -> 
         return ResolvedUser(obj=found, is_new=False)
     if parse_id(identifier) is not None:
         raise errors.invalid(field, "is no user of this organisation: create the user first")
-    if not await call.platform.access.allowed(call.caller, call.namespace, _CREATE):
+    # An end user who came so far may be created: it is the one that calls.
+    if call.reach is None and not await call.platform.access.allowed(call.caller, call.namespace, _CREATE):
         raise errors.invalid(
             field,
             f"is no user of this organisation, and you may not create one: it needs the permission {_CREATE}",

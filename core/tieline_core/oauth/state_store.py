@@ -29,6 +29,7 @@ from tieline_core.objects import ObjectView
 STATE_TYPE = "tieline.dev/oauth-state"
 EXPIRES = "tieline.dev/expires-at"
 BOUND_TO = "tieline.dev/bound-to"
+BROWSER = "tieline.dev/browser"
 SWEEP_SECONDS = 300.0
 _RANDOM_BYTES = 32
 _STATE = re.compile(r"(?P<organisation>[0-9A-Z]{26})\.[A-Za-z0-9_-]{43}")
@@ -64,6 +65,12 @@ class PendingAuthorization:
     """The temporary credentials' secret."""
     oauth1_params: str = ""
     """The values that the user gave for the scheme's additional parameters, as JSON."""
+    end_user: str = ""
+    """The name of the EndUser who began it with a token of their own; only their connections may have what comes."""
+    session: str = ""
+    """The id of the connect session that it was begun with, where it was one."""
+    authorize_url: str = ""
+    """Where the end user is sent to authorise."""
 
 
 def new_state(organisation_id: str) -> str:
@@ -124,14 +131,32 @@ class OAuthStateStore:
         """
         return _pending(await self._found(state, namespace=namespace, holder=holder))
 
+    async def tie(self, state: str, *, namespace: str, browser: str) -> PendingAuthorization:
+        """Ties the state to a browser by the hash of its cookie, once. StateRefusedError."""
+        while True:
+            found = await self._found(state, namespace=namespace, holder="")
+            if _note(found, BROWSER):
+                raise StateRefusedError(
+                    "This authorisation was taken up by a browser already; connect again", code="state_used"
+                )
+            try:
+                await self._kube.replace(SECRETS, _noted(found, BROWSER, browser))
+            except (Conflict, NotFound):
+                continue
+            return _pending(found)
+
+    async def browser_of(self, state: str, *, namespace: str) -> str:
+        """The hash of the cookie that the state is tied to; empty where it is tied to none. StateRefusedError."""
+        return _note(await self._found(state, namespace=namespace, holder=""), BROWSER)
+
     async def bind(self, state: str, *, namespace: str, holder: str) -> PendingAuthorization:
         """Binds the state to ``holder``, for whom alone it is good from now on; raises StateRefusedError."""
         while True:
             found = await self._found(state, namespace=namespace, holder=holder)
-            if _bound_to(found) == holder:
+            if _note(found, BOUND_TO) == holder:
                 return _pending(found)
             try:
-                await self._kube.replace(SECRETS, _bound(found, holder))
+                await self._kube.replace(SECRETS, _noted(found, BOUND_TO, holder))
             except (Conflict, NotFound):
                 continue
             return _pending(found)
@@ -140,8 +165,8 @@ class OAuthStateStore:
         """Makes a state that was bound to ``holder`` free again: nothing came of it."""
         try:
             found = await self._kube.get(SECRETS, _name(state), namespace)
-            if _bound_to(found) == holder and not self._expired(found):
-                await self._kube.replace(SECRETS, _bound(found, ""))
+            if _note(found, BOUND_TO) == holder and not self._expired(found):
+                await self._kube.replace(SECRETS, _noted(found, BOUND_TO, ""))
         except (Conflict, NotFound):
             return
 
@@ -179,7 +204,7 @@ class OAuthStateStore:
             or _pending(found).organisation_id != organisation
         ):
             raise unknown_state()
-        bound = _bound_to(found)
+        bound = _note(found, BOUND_TO)
         if bound and bound != holder:
             raise StateRefusedError(
                 "This authorisation was used already, and is good once only; connect again", code="state_used"
@@ -212,14 +237,14 @@ def _name(state: str) -> str:
     return f"oauth-state-{hashlib.sha256(state.encode()).hexdigest()[:40]}"
 
 
-def _bound_to(secret: ObjectView) -> str:
-    found: str = (secret["metadata"].get("annotations") or {}).get(BOUND_TO, "")
+def _note(secret: ObjectView, name: str) -> str:
+    found: str = (secret["metadata"].get("annotations") or {}).get(name, "")
     return found
 
 
-def _bound(secret: ObjectView, holder: str) -> dict[str, Any]:
+def _noted(secret: ObjectView, name: str, value: str) -> dict[str, Any]:
     metadata = secret["metadata"]
-    notes = {**(metadata.get("annotations") or {}), BOUND_TO: holder}
+    notes = {**(metadata.get("annotations") or {}), name: value}
     return {**secret, "metadata": {**metadata, "annotations": notes}}
 
 

@@ -698,7 +698,42 @@ class StoreCount(Strict):
     count: int
 
 
+class SessionUser(Strict):
+    external_id: str
+    display_name: str
+
+
+class ConnectSession(Strict):
+    id: Ulid
+    user: SessionUser
+    environment_id: Ulid
+    templates: list[Ulid]
+    connection: Ulid | None = None
+    allowed_origins: list[str]
+    return_url: str | None = None
+    created_by: str
+    created_at: Time
+    expires_at: Time
+
+
+class NewConnectSession(Strict):
+    id: Ulid
+    token: str
+    url: str | None = None
+    expires_at: Time
+
+
+class ConnectSessions(Strict):
+    total_count: int
+    items: list[ConnectSession]
+    next: str | None = None
+    prev: str | None = None
+
+
 ANSWERS: Mapping[str, Any] = {
+    "createConnectSession": NewConnectSession,
+    "listConnectSessions": ConnectSessions,
+    "getConnectSession": ConnectSession,
     "listSchedulers": list[Scheduler],
     "getScheduler": Scheduler,
     "updateScheduler": Scheduler,

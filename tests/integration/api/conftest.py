@@ -136,6 +136,7 @@ class Server:
             "shutdown_seconds": 2.0,
             "public_api_url": PUBLIC_URL,
             "rate_limit": 0,
+            "end_user_rate_limit": 0,
             "failed_limit": 0,
             "traces_file": str(self._kubeconfig.with_name("traces.db")),
             **self._settings,

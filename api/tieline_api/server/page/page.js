@@ -71,7 +71,7 @@
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
-      credentials: "omit",
+      credentials: "same-origin", // the cookie that ties the authorisation to this browser
       cache: "no-store",
     });
     const text = await response.text();
@@ -81,7 +81,7 @@
 
   async function mayAsk(origin) {
     if (!verdicts.has(origin)) {
-      const { ok } = await post("/opener", { origin });
+      const { ok } = await post("/opener", { origin, state });
       verdicts.set(origin, ok);
     }
     return verdicts.get(origin);

@@ -43,6 +43,7 @@ MAY = {
         setStoreValue deleteStoreValue setStoreValueInOrganisation deleteStoreValueInOrganisation
         createNotificationChannel deleteNotificationChannel createNotification deleteNotification
         createNotificationOfProject deleteNotificationOfProject
+        createConnectSession listConnectSessions getConnectSession revokeConnectSession
         cloneProject patchFiles validateProject createVersion createEnvironment cloneEnvironment
         testConnection proxyGet proxyHead proxyOptions proxyPost proxyPut proxyPatch proxyDelete
         syncEnvironments deleteEnvironment deleteEnvironmentByPost updateEnvironmentConfig callEnvironment

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import RootModel
 
-from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Client
 from tests.integration.api.contract.all_resources import Everything, make_everything
@@ -37,9 +36,9 @@ JSON = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def known(client: Client, engine: NatsServer, kubectl: Kubectl, org: Organisation) -> Everything:
+def known(client: Client, engine: NatsServer) -> Everything:
     """Ids of things that are there, so that bodies get as far as possible."""
-    return make_everything(client, engine, kubectl, org)
+    return make_everything(client, engine)
 
 
 def _check(answer: Any) -> None:

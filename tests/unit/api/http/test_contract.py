@@ -135,6 +135,13 @@ ROWS = [
         "GET", f"{O}/environment-systems/{{connection_template_id}}/activations/{{activation_id}}", 200,
         "", "", "",
     ),
+    (
+        "POST", f"{O}/connect-sessions", 201, "",
+        "user environmentId templates connection allowedOrigins returnUrl expiresIn", "user environmentId",
+    ),
+    ("GET", f"{O}/connect-sessions", 200, PAGING, "", ""),
+    ("GET", f"{O}/connect-sessions/{{session_id}}", 200, "", "", ""),
+    ("DELETE", f"{O}/connect-sessions/{{session_id}}", 204, "", "", ""),
     ("POST", f"{O}/users", 201, "", "externalId displayName", "externalId"),
     ("GET", f"{O}/users", 200, f"{PAGING} search activated environment_id", "", ""),
     ("GET", f"{O}/users/{{user_id}}", 200, "", "", ""),

@@ -1,0 +1,232 @@
+"""Connect sessions: Secrets of type ``tieline.dev/connect-session``, with the hash of a token and what it reaches.
+
+A token is ``tcs_<organisation>_<256 random bits>``, kept as API keys are (``api_keys``): by its plain SHA-256, in a
+Secret that is named after it. The Secret belongs to the EndUser and goes with it. Deleting it revokes the session.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from tieline_api.auth.authentication import SESSION, SESSION_PREFIX, Caller
+from tieline_api.auth.end_users import EndUserScope, user_name
+from tieline_core.identity.ids import ID_LABEL, format_time, object_id, parse_id, parse_time
+from tieline_core.identity.names import CONNECT_SESSION_TYPE
+from tieline_core.identity.owner_references import owner_reference
+from tieline_core.kubernetes import Conflict, Informer, Kube, NotFound
+from tieline_core.kubernetes.periodic_gc import run_periodically
+from tieline_core.kubernetes.reading import find
+from tieline_core.kubernetes.resources import SECRETS
+from tieline_core.objects import Object, ObjectView
+
+SWEEP_SECONDS = 300.0
+KEPT_AFTER_END = timedelta(hours=1)
+"""How long a page whose session has ended may still be told so: until then its origin is known (CORS)."""
+_RANDOM_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectSession:
+    """What is kept of a session, without its token."""
+
+    id: str
+    """The session's id."""
+    external_id: str
+    """The user, by the id in the customer's application."""
+    environment: str
+    """The id of the environment."""
+    templates: tuple[str, ...] = ()
+    """Ids of connection templates; all dynamic ones of the environment when empty."""
+    connection: str = ""
+    """The id of the connection that is to be connected again; empty for new ones."""
+    origins: tuple[str, ...] = ()
+    """The origins that browsers may send the token from."""
+    return_url: str = ""
+    """Where the user goes after the hosted page."""
+    created_by: str
+    """Who made it: a name in RBAC."""
+    created_at: datetime
+    expires_at: datetime
+
+
+def new_token(organisation_id: str) -> str:
+    """A new token for a session of an organisation."""
+    return f"{SESSION_PREFIX}_{organisation_id.lower()}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
+
+
+def digest(token: str) -> str:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def secret_name(token: str) -> str:
+    """The name of the Secret that makes ``token`` good."""
+    return f"connect-session-{digest(token)[:40]}"
+
+
+def manifest(token: str, session: ConnectSession, *, user: ObjectView) -> Object:
+    """The Secret of a new session of ``user``, its EndUser."""
+    content = {
+        "externalId": session.external_id,
+        "environment": session.environment,
+        "templates": session.templates,
+        "connection": session.connection,
+        "origins": session.origins,
+        "returnUrl": session.return_url,
+        "createdBy": session.created_by,
+        "createdAt": format_time(session.created_at),
+        "expiresAt": format_time(session.expires_at),
+    }
+    data = {"hash": digest(token).encode(), "session": orjson.dumps(content)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": secret_name(token),
+            "namespace": user["metadata"]["namespace"],
+            "labels": {"app.kubernetes.io/managed-by": "tieline", ID_LABEL: session.id},
+            "ownerReferences": [owner_reference(user)],
+        },
+        "type": CONNECT_SESSION_TYPE,
+        "immutable": True,
+        "data": {name: base64.b64encode(value).decode() for name, value in data.items()},
+    }
+
+
+def read(secret: ObjectView) -> ConnectSession | None:
+    """The session that a Secret holds; None for one that is not ours."""
+    if secret.get("type") != CONNECT_SESSION_TYPE:
+        return None
+    try:
+        content: Mapping[str, Any] = orjson.loads(_value(secret, "session"))
+        return ConnectSession(
+            id=object_id(secret),
+            external_id=_text(content["externalId"]),
+            environment=_text(content["environment"]),
+            templates=tuple(map(_text, content.get("templates") or ())),
+            connection=str(content.get("connection") or ""),
+            origins=tuple(map(_text, content.get("origins") or ())),
+            return_url=str(content.get("returnUrl") or ""),
+            created_by=str(content.get("createdBy") or ""),
+            created_at=parse_time(content["createdAt"]),
+            expires_at=parse_time(content["expiresAt"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+class ConnectSessions:
+    """Finds out whose a session's token is.
+
+    From a cache of the Secrets; of a session that another replica has just made, from Kubernetes.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        cache: Informer,
+        namespace_of: Callable[[str], str | None],
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``namespace_of`` an organisation's id, None for one that is not there."""
+        self._kube = kube
+        self._cache = cache
+        self._namespace_of = namespace_of
+        self._now = now
+
+    async def authenticate(self, token: str) -> Caller | None:
+        """The token's caller, or None for a token that is not good (any more)."""
+        found = SESSION.fullmatch(token)
+        organisation = parse_id(found["organisation"]) if found else None
+        namespace = self._namespace_of(organisation) if organisation else None
+        if organisation is None or namespace is None:
+            return None
+        secret = await self._secret(namespace, secret_name(token))
+        session = read(secret) if secret else None
+        if secret is None or session is None or not self.is_live(session):
+            return None
+        if not hmac.compare_digest(_value(secret, "hash"), digest(token).encode()):
+            return None
+        return Caller(
+            username=user_name(organisation, session.external_id),
+            organisations=frozenset({organisation}),
+            kind="endUser",
+            end_user=EndUserScope(
+                external_id=session.external_id,
+                environments=frozenset({session.environment}),
+                templates=frozenset(session.templates) or None,
+                connection=session.connection,
+                session=session.id,
+                origins=frozenset(session.origins),
+            ),
+        )
+
+    def is_live(self, session: ConnectSession) -> bool:
+        """Whether the session has not ended yet."""
+        return self._now() < session.expires_at
+
+    def find(self, namespace: str, identifier: str) -> ConnectSession | None:
+        """The session with this id, while it is live."""
+        secret = self.secret(namespace, identifier)
+        session = read(secret) if secret else None
+        return session if session is not None and self.is_live(session) else None
+
+    def secret(self, namespace: str, identifier: str) -> Object | None:
+        """The Secret of the session with this id."""
+        wanted = parse_id(identifier)
+        found = self._cache.by_index("id", f"{namespace}/{wanted}") if wanted else ()
+        return next((one for one in found if read(one) is not None), None)
+
+    def live(self, namespace: str) -> list[ConnectSession]:
+        """The sessions of an organisation that have not ended, newest first."""
+        found = (read(secret) for secret in self._cache.list(namespace))
+        live = [session for session in found if session is not None and self.is_live(session)]
+        return sorted(live, key=lambda one: one.id, reverse=True)
+
+    def allows(self, origin: str) -> bool:
+        """Whether browsers may send some session's token from this origin."""
+        return bool(self._cache.by_index("origin", origin))
+
+    async def sweep(self) -> int:
+        """Deletes sessions that ended a while ago, in all organisations; returns how many."""
+        before = self._now() - KEPT_AFTER_END
+        ended = [
+            secret
+            for secret in self._cache.list()
+            if (session := read(secret)) is not None and session.expires_at < before
+        ]
+        count = 0
+        for secret in ended:
+            metadata = secret["metadata"]
+            try:
+                await self._kube.delete(SECRETS, metadata["name"], metadata["namespace"], uid=metadata["uid"])
+            except (NotFound, Conflict):
+                continue
+            self._cache.forget(secret)
+            count += 1
+        return count
+
+    async def run_periodically(self) -> None:
+        """Deletes what has ended now and then, for ever."""
+        await run_periodically(self.sweep, seconds=SWEEP_SECONDS, what="connect sessions that have ended")
+
+    async def _secret(self, namespace: str, name: str) -> Object | None:
+        return self._cache.get(namespace, name) or await find(self._kube, SECRETS, name, namespace)
+
+
+def _value(secret: ObjectView, name: str) -> bytes:
+    return base64.b64decode((secret.get("data") or {}).get(name, ""), validate=True)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text")
+    return value

@@ -1,0 +1,201 @@
+"""What end users may do, an operation each: everything in a request that is not theirs is refused.
+
+Whatever belongs to others is answered as what does not exist, word by word. A check returns the call with the ids of
+the user in place of what the request said or left out.
+"""
+
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from tieline_api import errors
+from tieline_api.auth.end_user_reach import EndUserReach
+from tieline_api.conversion.systems import limits_to_rest
+from tieline_api.http.operation import Call
+from tieline_api.schemas import connections as rest
+from tieline_api.schemas.users import ActivationCreate, UserCreate
+from tieline_api.use_cases.end_user_credentials import CredentialChecks
+from tieline_core.objects import Object
+
+AnyCall = Call[Any, Any]
+
+
+def itself(call: AnyCall) -> AnyCall:
+    """An operation on the caller itself."""
+    return call
+
+
+def own_user(call: AnyCall) -> AnyCall:
+    """The user in the path ``user_id``."""
+    return _with_path(call, user_id=_own_id(call, call.path["user_id"]))
+
+
+def own_user_created(call: Call[None, UserCreate]) -> AnyCall:
+    """A new user: nobody but themselves."""
+    if call.body.external_id != _reach(call).scope.external_id:
+        raise errors.invalid("externalId", "is not yours: you can create yourself only")
+    return call
+
+
+def own_activations(call: AnyCall) -> AnyCall:
+    """The activations of the user in the path, in an environment."""
+    _need_environment(call)
+    return _with_path(call, external_user_id=_own_id(call, call.path["external_user_id"]))
+
+
+def own_activation(call: AnyCall) -> AnyCall:
+    """The activation in the path."""
+    if "environment_id" in call.path:
+        _need_environment(call)
+    world, identifier = call.platform.world, call.path["activation_id"]
+    found = world.find(world.activations, call.namespace, identifier)
+    if found is None or not _reach(call).has_activation(found):
+        raise errors.not_found("activation", identifier)
+    return call
+
+
+def connection_of_own_activation(call: AnyCall) -> AnyCall:
+    """The activation and the template in the path."""
+    _need_template(call, call.path["connection_template_id"])
+    return own_activation(call)
+
+
+async def activation(call: Call[None, ActivationCreate]) -> AnyCall:
+    """A new activation of the user, with connections that are theirs."""
+    reach, body, world = _reach(call), call.body, call.platform.world
+    _refuse_reconnecting(reach)
+    if not reach.is_user(body.user_id):
+        raise errors.invalid("userId", "is no user of this organisation: create the user first")
+    if not reach.has_environment(body.environment_id):
+        raise errors.invalid("environmentId", "is no environment of this organisation")
+    for index, given in enumerate(body.connections):
+        path = f"connections[{index}]"
+        template = world.find(world.templates, call.namespace, given.connection_template_id)
+        if template is None or not reach.has_template(template):
+            raise errors.invalid(
+                f"{path}.connectionTemplateId", "is no connection template of the environment"
+            )
+        if given.connection is not None:
+            await _check_new(call, given.connection, template, path=f"{path}.connection")
+            continue
+        existing = world.find(world.connections, call.namespace, given.existing_connection_id or "")
+        if existing is None or not reach.owns(existing):
+            raise errors.invalid(f"{path}.existingConnectionId", "is no connection of this organisation")
+    return replace(call, body=body.model_copy(update={"user_id": reach.user_id}))
+
+
+def own_connections(call: Call[rest.ConnectionsQuery, None]) -> AnyCall:
+    """The list of connections: those of the user, whether the request asks for them alone or not."""
+    query = call.query
+    user = _reach(call).user_id if query.end_user_id is None else _own_id(call, query.end_user_id)
+    return replace(call, query=query.model_copy(update={"end_user_id": user}))
+
+
+def own_connection(call: AnyCall) -> AnyCall:
+    """The connection in the path."""
+    _need_connection(call)
+    return call
+
+
+def deleted_connection(call: AnyCall) -> AnyCall:
+    """The connection in the path, which is to go."""
+    _need_connection(call)
+    _refuse_reconnecting(_reach(call))
+    return call
+
+
+async def created_connection(call: Call[None, rest.ConnectionCreate]) -> AnyCall:
+    """A new connection of the user."""
+    reach, body = _reach(call), call.body
+    _refuse_reconnecting(reach)
+    template = _need_template(call, body.connection_template_id)
+    await _check_new(call, body.connection, template, path="connection")
+    given = body.connection.model_copy(update={"external_id": reach.user_id})
+    return replace(call, body=body.model_copy(update={"connection": given}))
+
+
+async def updated_connection(call: Call[None, rest.ConnectionUpdate]) -> AnyCall:
+    """A change of the connection in the path: of its name and credentials."""
+    body, world = call.body, call.platform.world
+    obj = _need_connection(call)
+    if body.base_url is not None and body.base_url != obj["spec"].get("baseUrl", ""):
+        _refuse_field("baseUrl")
+    if body.limits is not None and body.limits != limits_to_rest(obj["spec"]):
+        _refuse_field("limits")
+    if body.credentials:
+        system = world.referred(world.systems, obj, "systemRef")
+        checks = CredentialChecks(call, system=system, template=None, live=obj)
+        await checks.check(body.credentials, path="credentials")
+    return call
+
+
+def project_with_environment(call: AnyCall) -> AnyCall:
+    """The project in the path, with an environment that the token is good for."""
+    world, identifier = call.platform.world, call.path["project_id"]
+    found = world.find(world.projects, call.namespace, identifier)
+    if found is None or not _reach(call).has_project(found):
+        raise errors.not_found("project", identifier)
+    return call
+
+
+async def _check_new(call: AnyCall, given: rest.NewConnection, template: Object, *, path: str) -> None:
+    """ApiError 422 where a new connection has more than an end user may say."""
+    world = call.platform.world
+    if given.external_id is not None and not _reach(call).is_user(given.external_id):
+        raise errors.invalid(f"{path}.externalId", "is another user: leave it out")
+    if given.base_url:
+        _refuse_field(f"{path}.baseUrl")
+    if given.limits is not None:
+        _refuse_field(f"{path}.limits")
+    system = world.referred(world.systems, template, "systemRef")
+    checks = CredentialChecks(call, system=system, template=template, live=None)
+    await checks.check(given.credentials, path=f"{path}.credentials")
+
+
+def _reach(call: AnyCall) -> EndUserReach:
+    if call.reach is None:
+        raise LookupError("The caller is no end user")
+    return call.reach
+
+
+def _own_id(call: AnyCall, given: str) -> str:
+    reach = _reach(call)
+    if not reach.is_user(given):
+        raise errors.not_found("user", given)
+    return reach.user_id
+
+
+def _need_environment(call: AnyCall) -> None:
+    identifier = call.path["environment_id"]
+    if not _reach(call).has_environment(identifier):
+        raise errors.not_found("environment", identifier)
+
+
+def _need_template(call: AnyCall, identifier: str) -> Object:
+    world = call.platform.world
+    found = world.find(world.templates, call.namespace, identifier)
+    if found is None or not _reach(call).has_template(found):
+        raise errors.not_found("connection template", identifier)
+    return found
+
+
+def _need_connection(call: AnyCall) -> Object:
+    world, identifier = call.platform.world, call.path["connection_id"]
+    found = world.find(world.connections, call.namespace, identifier)
+    if found is None or not _reach(call).has_connection(found):
+        raise errors.not_found("connection", identifier)
+    return found
+
+
+def _refuse_reconnecting(reach: EndUserReach) -> None:
+    if reach.scope.connection:
+        raise errors.forbidden(
+            "The connect session is for connecting one connection again: begin another one for anything else"
+        )
+
+
+def _refuse_field(field: str) -> NoReturn:
+    raise errors.invalid(field, "is not for end users to set: leave it out")
+
+
+def _with_path(call: AnyCall, **values: str) -> AnyCall:
+    return replace(call, path={**call.path, **values})
