@@ -11,7 +11,8 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -69,6 +70,65 @@ def manifest(
     }
 
 
+@dataclass(frozen=True)
+class KeySecret:
+    """What the Secret of a key says."""
+
+    obj: ObjectView
+    organisation: str
+    hash: str
+    user: str
+    groups: tuple[str, ...]
+    expires_at: str | None
+    """When the key ends (RFC 3339); None: when it is deleted."""
+
+    @property
+    def subject(self) -> str:
+        """The user's name in RBAC."""
+        return f"{self._prefix}{self.user}"
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls with the key."""
+        # The organisation is part of the names: whoever may write Secrets in one namespace must not become
+        # a user of another.
+        return Caller(
+            username=self.subject,
+            groups=(*(f"{self._prefix}{name}" for name in self.groups), "system:authenticated"),
+            organisations=frozenset({self.organisation}),
+            kind="apiKey",
+            display_name=self.user,
+        )
+
+    @property
+    def _prefix(self) -> str:
+        return f"{USER_PREFIX}{self.organisation.lower()}:"
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether the key's end has come. One that cannot be read has."""
+        if not self.expires_at:
+            return False
+        try:
+            return parse_time(self.expires_at) <= now
+        except ValueError:
+            return True
+
+
+def read_secret(secret: ObjectView, organisation: str) -> KeySecret | None:
+    """The key of an organisation that a Secret makes good; None where it makes none good."""
+    data = _data(secret)
+    if secret.get("type") != API_KEY_TYPE or not _NAME.fullmatch(data.get("user", "")):
+        return None
+    return KeySecret(
+        obj=secret,
+        organisation=organisation,
+        hash=data.get("hash", ""),
+        user=data["user"],
+        groups=tuple(name for name in data.get("groups", "").split("\n") if _NAME.fullmatch(name)),
+        expires_at=data.get("expiresAt") or None,
+    )
+
+
 class ApiKeys:
     """Finds out whose an API key is, from a cache of the Secrets."""
 
@@ -92,33 +152,10 @@ class ApiKeys:
             return None
         namespace = self._namespace_of(organisation)
         secret = self._cache.get(namespace, secret_name(key)) if namespace else None
-        if secret is None or secret.get("type") != API_KEY_TYPE:
+        read = read_secret(secret, organisation) if secret else None
+        if read is None or not hmac.compare_digest(read.hash, digest(key)) or read.is_over(self._now()):
             return None
-        data = _data(secret)
-        if not hmac.compare_digest(data.get("hash", ""), digest(key)) or self._expired(data):
-            return None
-        groups = [name for name in data.get("groups", "").split("\n") if _NAME.fullmatch(name)]
-        if not _NAME.fullmatch(data.get("user", "")):
-            return None
-        # The organisation is part of the names: whoever may write Secrets in one namespace must not become
-        # a user of another.
-        prefix = f"{USER_PREFIX}{organisation.lower()}:"
-        return Caller(
-            username=f"{prefix}{data['user']}",
-            groups=(*(f"{prefix}{name}" for name in groups), "system:authenticated"),
-            organisations=frozenset({organisation}),
-            kind="apiKey",
-            display_name=data["user"],
-        )
-
-    def _expired(self, data: Mapping[str, str]) -> bool:
-        text = data.get("expiresAt")
-        if not text:
-            return False
-        try:
-            return parse_time(text) <= self._now()
-        except ValueError:
-            return True
+        return read.caller
 
 
 def _data(secret: ObjectView) -> dict[str, str]:

@@ -38,12 +38,19 @@ _EDITABLE = (
     "notificationchannels",
     "notifications",
 )
-_ADMINISTERED = (*_EDITABLE, "systems", "connectors", "connectorversions", "credentialgrants")
+_ADMINISTERED = (
+    *_EDITABLE,
+    "systems",
+    "connectors",
+    "connectorversions",
+    "credentialgrants",
+    "apikeys",
+)
 ROLES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "tieline-viewer": {"*": _READ},
     "tieline-editor": {
         **dict.fromkeys(_EDITABLE, _WRITE),
-        **dict.fromkeys(("systems", "connectors", "connectorversions", "credentialgrants"), _READ),
+        **dict.fromkeys(("systems", "connectors", "connectorversions", "credentialgrants", "apikeys"), _READ),
     },
     "tieline-admin": {**dict.fromkeys(_ADMINISTERED, _WRITE), "connections": _WRITE | {"expose"}},
 }

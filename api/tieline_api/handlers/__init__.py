@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 from tieline_api.handlers import (
+    access,
     activation_variables,
     activations,
+    api_keys,
     authorisations,
     connect_sessions,
     connection_requests,
@@ -64,6 +66,8 @@ _ROWS = (
     ("Runs and events", metrics_summary.OPERATIONS),
     ("Schedules", schedules.OPERATIONS),
     ("Notifications", notifications.OPERATIONS),
+    ("Access and changes", api_keys.OPERATIONS),
+    ("Access and changes", access.OPERATIONS),
 )
 """The rows of each module, and the tag of those that have none of their own."""
 

@@ -46,6 +46,7 @@ _IDS = {
     "scheduler_id": "The schedule",
     "channel_id": "The notification channel",
     "notification_id": "The notification",
+    "key_id": "The API key",
 }
 _ERROR_SCHEMA: Json = {
     "type": "object",

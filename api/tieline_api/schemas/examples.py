@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tieline_api.schemas import (
+    access,
     authorisations,
     connect_sessions,
     connections,
@@ -36,6 +37,7 @@ VERSION_ID = "01JD3YB7G8ZX9KQW8T2V4N6P0F"
 ORGANISATION_ID = "01JD3Y000000000000000000RG"
 USER_ID = "01JD3YC9H9ZX9KQW8T2V4N6P0G"
 CHANNEL_ID = "01JD3YEFKBZX9KQW8T2V4N6P0J"
+API_KEY_ID = "01JD3YGHNDZX9KQW8T2V4N6P0M"
 NOTIFICATION_ID = "01JD3YFGMCZX9KQW8T2V4N6P0K"
 ACTIVATION_ID = "01JD3YDBJAZX9KQW8T2V4N6P0H"
 SESSION_ID = "01JD3YHSPEZX9KQW8T2V4N6P0M"
@@ -390,7 +392,48 @@ SCHEDULER: Example = {
     "lastRunStatus": "succeeded",
 }
 
+KEY_OF_CI: Example = {
+    "id": API_KEY_ID,
+    "user": "ci",
+    "groups": [],
+    "subject": f"tieline:api-key:{ORGANISATION_ID.lower()}:ci",
+    "role": "editor",
+    "secretName": "api-key-5f0c6e1f4b7a9d2c3e8f5f0c6e1f4b7a9d2c3e8f",
+    "createdAt": TIME,
+    "expiresAt": "2027-02-19T10:00:00Z",
+}
+BINDING: Example = {
+    "id": "01JD3YHJPEZX9KQW8T2V4N6P0N",
+    "name": "ops",
+    "roleKind": "ClusterRole",
+    "roleName": "tieline-editor",
+    "role": "editor",
+    "subjects": [{"kind": "Group", "name": "login:ops"}],
+    "createdAt": TIME,
+}
+CHANGE: Example = {
+    "type": "change",
+    "kind": "Project",
+    "id": PROJECT_ID,
+    "name": "Order sync",
+    "manager": "argocd-controller",
+    "external": True,
+    "fields": ["spec.environments[name=production].suspended"],
+    "reason": "",
+    "message": "",
+    "warning": False,
+    "at": TIME,
+}
+
 EXAMPLES: Mapping[type[BaseModel], Any] = {
+    access.ApiKeyCreate: {"user": "ci", "expiresAt": "2027-02-19T10:00:00Z"},
+    access.NewApiKey: {
+        **KEY_OF_CI,
+        "key": f"tlk_{ORGANISATION_ID.lower()}_9ZkJ0c1mQ2xY7bTn5vW3rLs8dHf6gAe4iKp-uOq_wEM",
+    },
+    access.ApiKeyPage: page(KEY_OF_CI),
+    access.RoleBindingPage: page(BINDING),
+    access.ChangeList: {"items": [CHANGE]},
     Empty: {},
     AuthSchemeConfig: API_KEY,
     systems.SystemCreate: SYSTEM_CREATE,

@@ -1,11 +1,12 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useOrganisation } from "../app/organisation";
-import { ApiError, answer, api, call, query, type Schemas } from "./client";
+import { ApiError, answer, api, call, type Schemas } from "./client";
 
 export type Project = Schemas["Project"];
 export type ProjectItem = Schemas["ProjectItem"];
 export type Environment = Schemas["Environment"];
 export type Version = Schemas["Version"];
+export type Summary = Schemas["MetricsSummary"];
 
 const LIVE_MS = 5_000;
 
@@ -105,20 +106,17 @@ export function useEnvironmentAction(project: string) {
   });
 }
 
-export interface Summary {
-  deployedProjects: number;
-  totalExecutions: number;
-  totalErrors: { current: number; past: number };
-  series?: { start: string; executions: number; errors: number }[];
-}
-
 /** Runs and failures between two times, in buckets. */
 export function useSummary(start: string, end: string, buckets: number) {
   const { id } = useOrganisation();
   return useQuery({
     queryKey: ["summary", id, start],
     queryFn: () =>
-      call<Summary>("GET", `/api/v2/o/${encodeURIComponent(id)}/metricssummary${query({ start, end, buckets })}`),
+      answer(
+        api.GET("/api/v2/o/{organisation_id}/metricssummary", {
+          params: { path: { organisation_id: id }, query: { start, end, buckets } },
+        }),
+      ),
     refetchInterval: 15_000,
     placeholderData: keepPreviousData,
   });

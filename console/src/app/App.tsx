@@ -20,6 +20,7 @@ const ConnectionPage = lazy(() => import("../pages/ConnectionPage"));
 const SystemsPage = lazy(() => import("../pages/SystemsPage"));
 const SchedulesPage = lazy(() => import("../pages/SchedulesPage"));
 const NotificationsPage = lazy(() => import("../pages/NotificationsPage"));
+const AccessPage = lazy(() => import("../pages/AccessPage"));
 const UsersPage = lazy(() => import("../pages/UsersPage"));
 const UserPage = lazy(() => import("../pages/UserPage"));
 const LogsPage = lazy(() => import("../pages/LogsPage"));
@@ -81,6 +82,7 @@ function Organisations({ me }: { me: Me }) {
             <Route path="/:o/dead-letters" component={DeadLettersPage} />
             <Route path="/:o/schedules" component={SchedulesPage} />
             <Route path="/:o/notifications" component={NotificationsPage} />
+            <Route path="/:o/access" component={AccessPage} />
             <Route path="/:o/connections" component={ConnectionsPage} />
             <Route path="/:o/connections/:connection">
               {({ connection }) => <ConnectionPage key={connection} connection={connection} />}

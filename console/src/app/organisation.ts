@@ -4,6 +4,8 @@ import type { Organisation } from "../api/session";
 export interface OpenOrganisation extends Organisation {
   /** Whether to offer changes. The API decides; this only leaves out what it would refuse. */
   canEdit: boolean;
+  /** Whether to offer what is an administrator's: systems, connectors and API keys. */
+  canAdminister: boolean;
 }
 
 export const OrganisationContext = createContext<OpenOrganisation | null>(null);
@@ -18,5 +20,6 @@ export function useOrganisation(): OpenOrganisation {
 /** The one that a URL names, by its namespace or its id. */
 export function find(organisations: Organisation[], named: string): OpenOrganisation | undefined {
   const found = organisations.find((each) => each.namespace === named || each.id === named.toUpperCase());
-  return found && { ...found, canEdit: found.role !== "viewer" };
+  const { role } = found ?? {};
+  return found && { ...found, canEdit: role !== "viewer", canAdminister: role === "admin" || role === "custom" };
 }

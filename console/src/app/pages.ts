@@ -18,5 +18,6 @@ export const PAGES: PageEntry[] = [
   { path: "connections", name: "Connections", icon: "connections", group: "Build" },
   { path: "systems", name: "Systems", icon: "systems", group: "Build" },
   { path: "users", name: "Users", icon: "users", group: "Organisation" },
+  { path: "access", name: "Access and changes", icon: "access", group: "Organisation" },
   { path: "notifications", name: "Notifications", icon: "notifications", group: "Organisation" },
 ];

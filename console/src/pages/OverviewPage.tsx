@@ -119,7 +119,12 @@ function Tiles({
         note={`of ${environments.length} in ${projects.length} projects`}
         href={`${base}/projects`}
       />
-      <Tile name="Runs, 24 h" value={summary?.totalExecutions} href={`${base}/runs`} />
+      <Tile
+        name="Runs, 24 h"
+        value={summary?.totalExecutions.current}
+        note={summary && `${summary.totalExecutions.past.toLocaleString()} the day before`}
+        href={`${base}/runs`}
+      />
       <Tile
         name="Failed, 24 h"
         value={current}

@@ -563,6 +563,69 @@ class NotificationChannels(Strict):
     prev: str | None = None
 
 
+class ApiKey(Strict):
+    id: Ulid
+    user: str
+    groups: list[str]
+    subject: str
+    role: Literal["viewer", "editor", "admin", "custom", "none"]
+    secret_name: str
+    created_at: Time
+    expires_at: Time | None = None
+
+
+class NewApiKey(ApiKey):
+    key: str
+
+
+class ApiKeys(Strict):
+    total_count: int
+    items: list[ApiKey]
+    next: str | None = None
+    prev: str | None = None
+
+
+class RoleSubject(Strict):
+    kind: Literal["User", "Group", "ServiceAccount"]
+    name: str
+    namespace: str | None = None
+
+
+class RoleBinding(Strict):
+    id: Ulid
+    name: str
+    role_kind: Literal["Role", "ClusterRole"]
+    role_name: str
+    role: Literal["viewer", "editor", "admin"] | None = None
+    subjects: list[RoleSubject]
+    created_at: Time
+
+
+class RoleBindings(Strict):
+    total_count: int
+    items: list[RoleBinding]
+    next: str | None = None
+    prev: str | None = None
+
+
+class Change(Strict):
+    type: Literal["change", "event"]
+    kind: str
+    id: Ulid | None = None
+    name: str
+    manager: str
+    external: bool
+    fields: list[str]
+    reason: str
+    message: str
+    warning: bool
+    at: Time
+
+
+class Changes(Strict):
+    items: list[Change]
+
+
 Event = Literal[
     "run_dead",
     "failure_rate",
@@ -745,6 +808,10 @@ ANSWERS: Mapping[str, Any] = {
     "getMe": Me,
     "getMetricsSummary": MetricsSummary,
     "getProjectsMetricsSummary": MetricsSummary,
+    "createApiKey": NewApiKey,
+    "listApiKeys": ApiKeys,
+    "listRoleBindings": RoleBindings,
+    "listChanges": Changes,
     "createNotificationChannel": NotificationChannel,
     "listNotificationChannels": NotificationChannels,
     "createNotification": Notification,

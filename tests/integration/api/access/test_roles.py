@@ -29,6 +29,7 @@ MAY = {
         listSchedulers getScheduler
         getStoreValue listStoreKeys countStoreKeys
         getStoreValueInOrganisation listStoreKeysInOrganisation countStoreKeysInOrganisation
+        listApiKeys listRoleBindings listChanges
         listNotificationChannels listNotifications listNotificationsOfProject
     """,
     "editor": """
@@ -50,7 +51,7 @@ MAY = {
     """,
     "admin": """
         createSystem createSystemFromConnector updateSystem deleteSystem putAuthSchemeConfig
-        deleteAuthSchemeConfig importConnector deleteConnector
+        deleteAuthSchemeConfig importConnector deleteConnector createApiKey deleteApiKey
     """,
 }
 LEAST = {operation: role for role, operations in MAY.items() for operation in operations.split()}

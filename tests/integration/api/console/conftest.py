@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.console.built import built_console
-from tests.harness.console.stand_in import StandIn
 from tests.harness.identity.browser import PROGRAMS
 from tests.harness.processes.nats_server import NatsServer
-from tests.integration.api.conftest import Client, Server
+from tests.integration.api.conftest import Client, Server, of_engine
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
 from tieline_cluster.image_build.debian_packages import install_missing
@@ -20,6 +20,17 @@ from tieline_cluster.progress import Progress
 
 SIZE = {"width": 1360, "height": 860}
 PATIENCE_MS = 20_000
+
+
+@pytest.fixture(scope="session")
+def server(
+    api_kubeconfig: Path, engine: NatsServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """The API with the built pages."""
+    folder = tmp_path_factory.mktemp("console")
+    settings = {"console_folder": built_console(), "traces_file": str(folder / "traces.db")}
+    with Server(api_kubeconfig, **settings, **of_engine(engine, folder)) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +60,6 @@ def scene(admin: Client, kubectl: Kubectl, acme: Organisation, engine: NatsServe
 
 
 @pytest.fixture(scope="module")
-def console(server: Server, acme: Organisation, admin: Client, viewer: Client) -> Iterator[StandIn]:
-    """The pages; their users are the administrator and the viewer."""
-    roles = {str(admin.token): "admin", str(viewer.token): "viewer"}
-    with StandIn(server.url, built_console(), acme, roles) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     install_missing(PROGRAMS, Progress())
     expect.set_options(timeout=PATIENCE_MS)
@@ -68,7 +71,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def person(chromium: Browser, console: StandIn, acme: Organisation) -> Iterator[Callable[[Client], Person]]:
+def person(chromium: Browser, server: Server, acme: Organisation) -> Iterator[Callable[[Client], Person]]:
     """Somebody who has signed in with a client's token. What their browser refuses or throws fails the test."""
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
@@ -78,7 +81,7 @@ def person(chromium: Browser, console: StandIn, acme: Organisation) -> Iterator[
         contexts.append(context)
         page = context.new_page()
         _listen(page, complaints)
-        someone = Person(page, console.url, acme.namespace)
+        someone = Person(page, server.url, acme.namespace)
         someone.sign_in(str(client.token))
         return someone
 

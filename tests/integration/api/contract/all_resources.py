@@ -105,6 +105,7 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
     notification = client.ok("POST", f"{at}/notifications", told, status=201)
     begun = {"user": {"externalId": user["externalId"]}, "environmentId": environment}
     session = client.ok("POST", "/connect-sessions", begun, status=201)
+    key = client.ok("POST", "/api-keys", {"user": f"ci-{new_id().lower()}"}, status=201)
     client.ok("PUT", f"/store/{activation['id']}/kv/{STORE_KEY}", {"value": f'"{MARK}"'})
     return Everything(
         {
@@ -127,6 +128,7 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
             "path": "orders",
             "run_id": run.id,
             "channel_id": channel["id"],
+            "key_id": key["id"],
             "notification_id": notification["id"],
             "session_id": session["id"],
             "connector_id": connector,

@@ -41,6 +41,11 @@ ROWS = [
         (method, f"{O}/connections/{{connection_id}}/proxy/{{path}}", 200, "", "", "")
         for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
     ),
+    ("GET", f"{O}/api-keys", 200, PAGING, "", ""),
+    ("POST", f"{O}/api-keys", 201, "", "user groups expiresAt", "user"),
+    ("DELETE", f"{O}/api-keys/{{key_id}}", 204, "", "", ""),
+    ("GET", f"{O}/role-bindings", 200, PAGING, "", ""),
+    ("GET", f"{O}/changes", 200, "first id", "", ""),
     ("POST", f"{O}/projects", 200, "", "name id", "name"),
     ("GET", f"{O}/projects", 200, "", "", ""),
     ("PUT", f"{O}/projects/{{project_id}}", 200, "", "name settings", ""),
