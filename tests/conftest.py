@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness.cluster.audit_log import requests
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
+from tests.harness.identity.keycloak import Keycloak
 from tests.harness.session import durations, reports
 from tests.harness.session import measurements as measuring
 from tests.harness.session.measurements import Measured
@@ -26,6 +27,7 @@ from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
 
 CLUSTER = os.environ.get("TIELINE_TEST_CLUSTER", "tests")
 KEEP = bool(os.environ.get("TIELINE_TEST_KEEP"))
+_KEYCLOAK = pytest.StashKey[Keycloak]()
 
 _STAGES = ("unit", "cluster", "integration", "e2e")
 # Unit tests that start processes or read large inputs: seconds each. The others are marked as fast.
@@ -73,6 +75,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     stop = begin_for(session.items)
     if stop is not None:
         session.config.add_cleanup(stop)
+    # It needs half a minute when new, and minutes to install: it starts while other tests run.
+    if any("keycloak" in getattr(item, "fixturenames", ()) for item in session.items):
+        factory: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
+        session.config.stash[_KEYCLOAK] = started = Keycloak(factory.mktemp("keycloak"))
+        started.start()
+        session.config.add_cleanup(started.stop)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -183,3 +191,14 @@ def organisation(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisatio
 @pytest.fixture
 def namespace(organisation: Organisation) -> str:
     return organisation.namespace
+
+
+@pytest.fixture(scope="session")
+def keycloak(request: pytest.FixtureRequest) -> Iterator[Keycloak]:
+    """The session's OAuth server; tests register clients and people of their own."""
+    found: Keycloak = request.config.stash[_KEYCLOAK]
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with UncapturedProgress(capture).step("Waiting for Keycloak"):
+        found.wait()
+    yield found
+    found.stop()

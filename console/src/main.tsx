@@ -4,6 +4,7 @@ import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
 import { App } from "./app/App";
 import { applyTheme } from "./app/theme";
+import { Boundary } from "./components/Boundary";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/components.css";
@@ -25,7 +26,9 @@ if (root) {
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={client}>
-        <App />
+        <Boundary at="">
+          <App />
+        </Boundary>
       </QueryClientProvider>
     </StrictMode>,
   );

@@ -1,4 +1,4 @@
-"""Who the tests act as: API and operator with their own rights, people with roles, and those at a real Keycloak."""
+"""Who the tests act as: API and operator with their own rights, and people with roles."""
 
 from __future__ import annotations
 
@@ -10,35 +10,9 @@ import pytest
 from tests.harness.cluster.admission_policies import install_policies
 from tests.harness.cluster.kubectl import ROOT, Kubectl
 from tests.harness.cluster.service_accounts import ROLES, confined
-from tests.harness.identity.keycloak import Keycloak
-from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.oauth.signing_provider import signing_provider
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
-
-_STARTED = pytest.StashKey[Keycloak]()
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Starts it while other tests run: it needs half a minute when new, and minutes to install."""
-    if session.config.option.collectonly:
-        return
-    if any("keycloak" in getattr(item, "fixturenames", ()) for item in session.items):
-        factory: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
-        session.config.stash[_STARTED] = started = Keycloak(factory.mktemp("keycloak"))
-        started.start()
-        session.config.add_cleanup(started.stop)
-
-
-@pytest.fixture(scope="session")
-def keycloak(request: pytest.FixtureRequest) -> Iterator[Keycloak]:
-    """The session's OAuth server; tests register clients and people of their own."""
-    found: Keycloak = request.config.stash[_STARTED]
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with UncapturedProgress(capture).step("Waiting for Keycloak"):
-        found.wait()
-    yield found
-    found.stop()
 
 
 @pytest.fixture(scope="session")

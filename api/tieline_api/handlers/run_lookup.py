@@ -100,7 +100,7 @@ def selected_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[
         raise errors.invalid(
             "",
             "Say which runs: at least one of project_env, status, kind, task, user, version, start, end, search, key, "
-            "event_id, trace_id, discarded",
+            "event_id, trace_id, discarded, replayed",
         )
     selected = rest.SelectionQuery.model_validate(given)
     environments = environments_of([project], name=selected.project_env)
@@ -129,6 +129,7 @@ def _filter(
         event_id=query.event_id,
         trace_id=query.trace_id,
         discarded=query.discarded,
+        replayed=query.replayed,
     )
 
 

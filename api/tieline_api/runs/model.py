@@ -74,6 +74,8 @@ class RunFilter:
     """Names of ProjectVersions."""
     discarded: bool | None = None
     """Whether the dead letter was discarded."""
+    replayed: bool | None = None
+    """Whether it was run again."""
     start: int | None = None
     end: int | None = None
     search: str | None = None

@@ -11,11 +11,13 @@ from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFi
 from tieline_api.runs.records import error_from_json, steps_from_json
 from tieline_api.runs.tally import BEFORE, Tally, Windows
 
+_REPLAYS = (
+    "select max(again.id) from runs again where again.organisation = runs.organisation "
+    "and again.environment = runs.environment and again.replay_of = runs.id"
+)
 _COLUMNS = (
     "id, environment, kind, task, status, attempt, queued, attempts, user, activation_id, version, key, event_id, "
-    "started, ended, next_attempt, discarded, error, trace_id, replay_of, "
-    "(select max(again.id) from runs again where again.organisation = runs.organisation "
-    "and again.environment = runs.environment and again.replay_of = runs.id), nullif(input_at, 0)"
+    f"started, ended, next_attempt, discarded, error, trace_id, replay_of, ({_REPLAYS}), nullif(input_at, 0)"
 )
 
 
@@ -181,6 +183,8 @@ def _conditions(
             add(f"{column} = ?", value)
     if wanted.discarded is not None:
         add(f"discarded is {'not null' if wanted.discarded else 'null'}")
+    if wanted.replayed is not None:
+        add(f"({_REPLAYS}) is {'not null' if wanted.replayed else 'null'}")
     if wanted.versions is not None:
         add(f"version in ({', '.join('?' * len(wanted.versions))})", *wanted.versions)
     if wanted.trace_id is not None:

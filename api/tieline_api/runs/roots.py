@@ -29,7 +29,7 @@ def root_query(
         return None
     if wanted.status not in (None, "succeeded", "failed") or wanted.versions is not None:
         return None
-    if wanted.key is not None or wanted.event_id is not None or wanted.discarded:
+    if wanted.key is not None or wanted.event_id is not None or wanted.discarded or wanted.replayed:
         return None
     if wanted.search and wanted.status == "succeeded":
         return None

@@ -71,6 +71,8 @@ class _Filters(BaseModel):
     """Text to look for in errors, in upper or lower case."""
     discarded: bool | None = None
     """Only runs whose dead letter was discarded, or, with ``false``, only others."""
+    replayed: bool | None = None
+    """Only runs that were run again, or, with ``false``, only others."""
 
 
 class RunsQuery(_Filters, PageQuery):
@@ -103,6 +105,8 @@ class SelectionBody(_Filters, Rest):
 
     discarded: StrictBool | None = None
     """Only runs whose dead letter was discarded, or, with ``false``, only others."""
+    replayed: StrictBool | None = None
+    """Only runs that were run again, or, with ``false``, only others."""
     dry_run: StrictBool | None = None
     """Only count the runs."""
 

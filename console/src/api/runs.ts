@@ -48,16 +48,17 @@ export function asQuery(filters: Partial<RunFilters>) {
 
 export function useRuns(
   filters: Partial<RunFilters>,
-  options: { discarded?: boolean; live?: boolean; first?: number } = {},
+  options: { discarded?: boolean; replayed?: boolean; live?: boolean; first?: number } = {},
 ) {
   const { id } = useOrganisation();
   return useInfiniteQuery({
-    queryKey: ["runs", id, filters, options.discarded, options.first],
+    queryKey: ["runs", id, filters, options.discarded, options.replayed, options.first],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) => {
       const chosen = {
         ...asQuery(filters),
         discarded: options.discarded,
+        replayed: options.replayed,
         first: options.first ?? PAGE,
         after: pageParam,
       };

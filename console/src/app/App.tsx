@@ -5,6 +5,7 @@ import { onSignedOut } from "../api/client";
 import { type Me, SESSION, useMe, useSession } from "../api/session";
 import { Command, Empty, Failure, Loading } from "../components/basics";
 import { Toasts } from "../components/Toasts";
+import { unescaped } from "../lib/links";
 import { OverviewPage } from "../pages/OverviewPage";
 import { SignInPage } from "../pages/SignInPage";
 import { Frame } from "./Frame";
@@ -51,7 +52,7 @@ function SignedIn() {
 
 function Organisations({ me }: { me: Me }) {
   const [location] = useLocation();
-  const named = decodeURIComponent(location.split("/")[1] ?? "");
+  const named = unescaped(location.split("/")[1] ?? "");
   const first = me.organisations[0];
   if (!first) return <NoOrganisation me={me} />;
   const open = find(me.organisations, named);
@@ -89,9 +90,7 @@ function Organisations({ me }: { me: Me }) {
             </Route>
             <Route path="/:o/systems" component={SystemsPage} />
             <Route path="/:o/users" component={UsersPage} />
-            <Route path="/:o/users/:user">
-              {({ user }) => <UserPage key={user} user={decodeURIComponent(user)} />}
-            </Route>
+            <Route path="/:o/users/:user">{({ user }) => <UserPage key={user} user={unescaped(user)} />}</Route>
             <Route path="/:o">
               <Redirect to={`/${open.namespace}/overview`} replace />
             </Route>

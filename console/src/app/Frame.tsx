@@ -2,6 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useCallback, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { type Me, SESSION, signOut } from "../api/session";
+import { Boundary } from "../components/Boundary";
 import { Icon } from "../components/icons";
 import { useToast } from "../components/Toasts";
 import { safeUrl } from "../lib/links";
@@ -19,6 +20,7 @@ export function Frame({
   organisation: OpenOrganisation;
   children: ReactNode;
 }) {
+  const [location] = useLocation();
   const [palette, setPalette] = useState(false);
   const close = useCallback(() => setPalette(false), []);
   useEffect(() => {
@@ -51,7 +53,9 @@ export function Frame({
         <Account me={me} organisation={organisation} />
       </div>
       <main className="main" id="content">
-        <div className="page">{children}</div>
+        <div className="page">
+          <Boundary at={location}>{children}</Boundary>
+        </div>
       </main>
       {palette && <CommandPalette organisation={organisation} onClose={close} />}
     </div>

@@ -96,7 +96,35 @@ export function SuspendDialog({
       project={project}
       onClose={onClose}
     >
-      <p>Its pods stop. Webhooks are refused and schedules do not run until it is deployed again.</p>
+      <p>Its pods stop. Webhooks are refused and schedules do not run until it is resumed.</p>
+    </ActionDialog>
+  );
+}
+
+/** Starts a suspended environment again, with the version that it had. */
+export function ResumeDialog({
+  environment,
+  version,
+  project,
+  onClose,
+}: {
+  environment: Environment;
+  version: { id: string; name: string };
+  project: Project;
+  onClose: () => void;
+}) {
+  return (
+    <ActionDialog
+      title={`Resume ${environment.name}`}
+      verb="Resume"
+      action={{ type: "deployVersion", environment: environment.id, version: version.id }}
+      project={project}
+      onClose={onClose}
+    >
+      <p>
+        Its pods start again with {version.name}. Events that came meanwhile run then; due times of schedules that
+        have passed do not.
+      </p>
     </ActionDialog>
   );
 }

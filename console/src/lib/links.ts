@@ -9,6 +9,15 @@ export function safeUrl(text: string | null | undefined): string | undefined {
   }
 }
 
+/** A part of a path as it was before it was escaped. What is not escaped well stays as it is. */
+export function unescaped(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** A path of the console from its parts, each escaped. */
 export function path(...parts: string[]): string {
   return `/${parts.map(encodeURIComponent).join("/")}`;

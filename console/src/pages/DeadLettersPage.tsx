@@ -20,7 +20,7 @@ interface Group {
 export default function DeadLettersPage() {
   const organisation = useOrganisation();
   const projects = useProjects();
-  const dead = useRuns({ status: "dead" }, { discarded: false, first: MOST });
+  const dead = useRuns({ status: "dead" }, { discarded: false, replayed: false, first: MOST });
   const page = dead.data?.pages[0];
   const groups = useMemo(() => grouped(page?.items ?? [], projects.data ?? []), [page, projects.data]);
   return (

@@ -31,7 +31,7 @@ export function OverviewPage() {
   const projects = useProjects();
   const day = useDay();
   const summary = useSummary(day.start, day.end, BUCKETS);
-  const dead = useRuns({ status: "dead" }, { discarded: false, first: MOST_DEAD });
+  const dead = useRuns({ status: "dead" }, { discarded: false, replayed: false, first: MOST_DEAD });
   const connections = useConnections();
   const now = useNow();
   const letters = dead.data?.pages[0];

@@ -11,7 +11,7 @@ import {
 } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
 import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
-import { DeployDialog, SuspendDialog } from "../components/DeployDialog";
+import { DeployDialog, ResumeDialog, SuspendDialog } from "../components/DeployDialog";
 import { EnvironmentBadge } from "../components/status";
 import { WebhookForm } from "../components/WebhookForm";
 import { safeUrl } from "../lib/links";
@@ -98,7 +98,7 @@ function CodeOf({ project }: { project: Project }) {
 
 const NONE: Finding[] = [];
 
-type Doing = { type: "deploy"; from?: Environment } | { type: "suspend" };
+type Doing = { type: "deploy"; from?: Environment } | { type: "suspend" } | { type: "resume" };
 
 function EnvironmentCard({
   environment,
@@ -173,6 +173,11 @@ function EnvironmentCard({
               Suspend…
             </button>
           )}
+          {environment.status === "suspended" && environment.deployedVersion && (
+            <button type="button" className="button small primary" onClick={() => setDoing({ type: "resume" })}>
+              Resume…
+            </button>
+          )}
         </div>
       )}
       {doing?.type === "deploy" && (
@@ -181,6 +186,14 @@ function EnvironmentCard({
           project={project}
           versions={versions}
           from={doing.from}
+          onClose={close}
+        />
+      )}
+      {doing?.type === "resume" && environment.deployedVersion && (
+        <ResumeDialog
+          environment={environment}
+          version={environment.deployedVersion}
+          project={project}
           onClose={close}
         />
       )}

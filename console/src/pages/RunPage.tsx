@@ -75,7 +75,7 @@ function Actions({ project, run }: { project: string; run: RunDetail }) {
     action.mutate({ type }, { onSuccess: () => say(done), onError: (error) => say(error.message, "bad") });
   return (
     <>
-      {run.status === "dead" && !run.discardedAt && (
+      {run.status === "dead" && !run.discardedAt && !run.replayedBy && (
         <button
           type="button"
           className="button"
@@ -230,11 +230,36 @@ function Input({ run }: { run: RunDetail }) {
 }
 
 function Trace({ project, run }: { project: string; run: RunDetail }) {
-  const trace = useTrace(project, run.traceId);
+  const traced = run.attemptHistory.filter((each) => each.traceId);
+  const [attempt, setAttempt] = useState<number>();
+  const id = traced.find((each) => each.attempt === attempt)?.traceId ?? run.traceId;
+  const trace = useTrace(project, id);
   return (
-    <Card title="Trace" flush aside={run.traceId && <code className="dimmer">{run.traceId}</code>}>
-      {!run.traceId && <div className="card-body dim">This run has no trace yet.</div>}
-      {run.traceId && trace.isPending && <Loading what="the trace" />}
+    <Card
+      title="Trace"
+      flush
+      aside={
+        <>
+          {traced.length > 1 && (
+            <select
+              className="input small"
+              aria-label="Attempt"
+              value={attempt ?? traced.at(-1)?.attempt}
+              onChange={(event) => setAttempt(Number(event.target.value))}
+            >
+              {traced.map((each) => (
+                <option key={each.attempt} value={each.attempt}>
+                  attempt {each.attempt}
+                </option>
+              ))}
+            </select>
+          )}
+          {id && <code className="dimmer">{id}</code>}
+        </>
+      }
+    >
+      {!id && <div className="card-body dim">This run has no trace yet.</div>}
+      {id && trace.isPending && <Loading what="the trace" />}
       {trace.error && <div className="card-body dim">{trace.error.message}</div>}
       {trace.data && <Waterfall spans={trace.data.spans} />}
     </Card>

@@ -1,4 +1,4 @@
-"""A TCP relay between a part of the platform and the API server, which tests can hold up or cut."""
+"""A TCP relay, such as between a part of the platform and the API server, which tests can hold up or cut."""
 
 import asyncio
 import socket
@@ -12,10 +12,11 @@ import yaml
 
 
 class Relay:
-    """A relay to a port of this machine."""
+    """A relay to a port of this machine, or of ``host``; it listens at the address ``listen``."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int, *, host: str = "127.0.0.1", listen: str = "127.0.0.1") -> None:
+        self._target = (host, port)
+        self._address = listen
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
         self._cut = False
@@ -60,7 +61,7 @@ class Relay:
     async def _listen(self) -> int:
         self._flowing = asyncio.Event()
         self._flowing.set()
-        server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._relay, self._address, 0)
         found: int = server.sockets[0].getsockname()[1]
         return found
 
@@ -69,7 +70,7 @@ class Relay:
             writer.close()
             return
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            there, back = await asyncio.open_connection(*self._target)
         except OSError:
             writer.close()
             return

@@ -261,6 +261,8 @@ def test_replaying_many_removes_their_dead_letters(deployed: Deployed) -> None:
     )
     deployed.client.ok("POST", f"{deployed.path}/replay", {"status": "dead"}, status=202)
     assert stored(deployed.engine, deployed.streams, deployed.streams.dead_letters) == 0
+    assert deployed.ids("status=dead&replayed=false") == []
+    assert len(deployed.ids("status=dead&replayed=true")) == 3
 
 
 def test_a_dead_letter_is_discarded_and_the_run_stays_in_the_history(deployed: Deployed) -> None:

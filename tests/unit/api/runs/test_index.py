@@ -438,6 +438,15 @@ def test_of_many_attempts_and_steps_the_newest_are_read(index: RunIndex) -> None
     assert index.attempts(ORGANISATION, found, most=10, most_steps=100).left_out == 0
 
 
+def test_runs_that_were_run_again_can_be_left_out(index: RunIndex) -> None:
+    run, again, other = new_id(), new_id(), new_id()
+    take(
+        index, [record(run, "dead", 1), record(other, "dead", 1)], [record(again, "queued", 1, replay_of=run)]
+    )
+    assert [one.id for one in listed(index, replace(ALL, replayed=True))] == [run]
+    assert {one.id for one in listed(index, replace(ALL, replayed=False))} == {again, other}
+
+
 def test_what_was_discarded_stays_so_whatever_comes_after_it(index: RunIndex) -> None:
     run, other = new_id(), new_id()
     dead, mark = record(run, "dead", 3), record(run, "dead", 3, at=NOW - 100, discarded_at=NOW)

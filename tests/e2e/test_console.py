@@ -1,0 +1,286 @@
+"""The console on the deployed platform: the questions that people open it with, in their roles, at Keycloak."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.console_stage import CODE, Stage, as_json, make_stage
+from tests.harness.cluster.deployed_platform import Platform, World, administrator
+from tests.harness.cluster.kubectl import an_organisation
+from tests.harness.console.at_issuer import ConsoleAtIssuer, console_at_issuer
+from tests.harness.console.chromium import SIZE, chromium
+from tests.harness.console.watching import watch
+from tests.harness.identity.keycloak import Keycloak
+from tests.harness.session.waiting import eventually
+from tests.integration.api.console.person import Person
+
+pytestmark = pytest.mark.e2e
+
+# A rollout on a busy machine is slow, and comes all the same.
+PATIENCE_MS = 60_000
+CHANGED = CODE.replace('VERSION = "one"', 'VERSION = "two"')
+
+
+@dataclass
+class People:
+    """A viewer, an editor and an administrator, each at a browser of their own."""
+
+    viewer: Person
+    editor: Person
+    admin: Person
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium(PATIENCE_MS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def console(platform: Platform, keycloak: Keycloak, runtime_image: str) -> Iterator[ConsoleAtIssuer]:
+    with console_at_issuer(platform, keycloak, runtime_image) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stage(platform: Platform, console: ConsoleAtIssuer, runtime_image: str) -> Iterator[Stage]:
+    with an_organisation(platform.kubectl) as organisation:
+        world = World(kubectl=platform.kubectl, namespace=organisation.namespace)
+        yield make_stage(world, administrator(platform, organisation), runtime_image)
+
+
+@pytest.fixture(scope="module")
+def everybody(console: ConsoleAtIssuer, stage: Stage, browser: Browser) -> People:
+    complaints: list[str] = []
+
+    def person(role: str) -> Person:
+        context = browser.new_context(viewport=SIZE, locale="en-GB", timezone_id="Europe/Berlin")
+        context.set_default_timeout(PATIENCE_MS)
+        watch(context, complaints, allowed=(console.url, console.keycloak.url))
+        page = context.new_page()
+        console.sign_in(page, console.person(stage.world.namespace, role))
+        return Person(page, console.url, stage.world.namespace)
+
+    return People(person("viewer"), person("editor"), person("admin"), complaints)
+
+
+@pytest.fixture
+def people(everybody: People) -> Iterator[People]:
+    """They, and nothing that their browsers refuse or throw."""
+    yield everybody
+    assert everybody.complaints == []
+
+
+def test_a_viewer_finds_what_is_broken_and_why_the_run_failed(people: People, stage: Stage) -> None:
+    stage.shop_is(closed=True)
+    run = stage.dead("order-7")
+    ann = people.viewer
+    ann.open("/overview")
+    attention = ann.region("Needs attention")
+    expect(attention).to_contain_text("Connection Lost key cannot be used")
+    attention.get_by_role("link", name="of order.created").click()
+    ann.page.get_by_role("link", name="order.created").first.click()
+    expect(ann.page).to_have_url(re.compile(f"/runs/{run}$"))
+    why = ann.region("Why it failed")
+    expect(why).to_contain_text("The other system answered 503")
+    expect(why).to_contain_text("Stocktaking until noon")
+    expect(ann.region("Attempts").locator(".problem")).to_have_count(2)
+    expect(ann.region("Steps")).to_contain_text("book the order")
+    expect(ann.region("Input")).to_contain_text("order-7")
+    trace = ann.region("Trace")
+    expect(trace.get_by_role("button", name="failed: POST")).to_have_count(1)
+    newest = trace.locator("code").first.inner_text()
+    trace.get_by_label("Attempt").select_option("1")
+    expect(trace.locator("code").first).not_to_have_text(newest)
+    expect(trace.get_by_role("button", name="failed: POST")).to_have_count(1)
+    expect(ann.region("Logs")).to_contain_text("Booking an order")
+    ann.finds_it_accessible()
+
+
+def test_an_editor_replays_dead_letters_when_the_shop_is_open_again(people: People, stage: Stage) -> None:
+    stage.shop_is(closed=True)
+    stage.dead("order-8")
+    ann = people.editor
+    ann.open("/dead-letters")
+    letters = ann.region("Dead letters of order.created")
+    expect(letters).to_contain_text("Stocktaking until noon")
+    stage.shop_is(closed=False)
+    letters.get_by_role("button", name="Replay…").click()
+    ann.page.get_by_role("dialog").get_by_role("button", name=re.compile(r"^Replay \d+$")).click()
+    eventually("the order in the shop", lambda: stage.booked("order-8"))
+    ann.sees("No dead letter")
+
+
+def test_an_editor_deploys_a_change_and_calls_its_webhook(people: People, stage: Stage) -> None:
+    stage.change(CHANGED)
+    ann = people.editor
+    ann.open(f"/projects/{stage.project}")
+    card = ann.region("Environment staging")
+    card.get_by_role("button", name="Deploy").click()
+    dialog = ann.page.get_by_role("dialog")
+    expect(dialog.get_by_label("Changes of main.py")).to_contain_text('VERSION = "two"')
+    dialog.get_by_role("button", name="Deploy").click()
+    expect(dialog).to_have_count(0)
+    eventually("the new version", lambda: stage.calls("staging")["version"] == "two")
+    expect(card).to_contain_text("running")
+    webhooks = ann.region("Webhooks")
+    webhooks.get_by_label("Path").fill("/quote")
+    webhooks.get_by_label("Body").fill(as_json({"pieces": 4}))
+    webhooks.get_by_role("button", name="Call").click()
+    expect(webhooks).to_contain_text("The webhook answered 200")
+    expect(webhooks).to_contain_text('"price"')
+
+
+def test_an_editor_promotes_with_a_diff_rolls_back_suspends_and_resumes(people: People, stage: Stage) -> None:
+    ann = people.editor
+    ann.open(f"/projects/{stage.project}")
+    card = ann.region("Environment production")
+    dialog = ann.page.get_by_role("dialog")
+    card.get_by_role("button", name="Promote from staging…").click()
+    expect(dialog.get_by_label("Changes of main.py")).to_contain_text("def order_created")
+    dialog.get_by_role("button", name="Promote").click()
+    expect(card).to_contain_text("running")
+    serving = stage.calls("production")["version"]
+
+    staging = ann.region("Environment staging")
+    staging.get_by_role("button", name="Deploy or roll back…").click()
+    first = dialog.get_by_label("What").locator("option", has_text="one").get_attribute("value")
+    dialog.get_by_label("What").select_option(first)
+    dialog.get_by_role("button", name="Deploy").click()
+    eventually("the version before", lambda: stage.calls("staging")["version"] == "one")
+    expect(staging.locator(".version")).to_have_text("one")
+
+    card.get_by_role("button", name="Suspend…").click()
+    dialog.get_by_role("button", name="Suspend").click()
+    expect(card).to_contain_text("suspended")
+    card.get_by_role("button", name="Resume…").click()
+    dialog.get_by_role("button", name="Resume").click()
+    expect(card).to_contain_text("running")
+    eventually("it serves again", lambda: stage.calls("production")["version"] == serving)
+
+
+def test_a_viewer_follows_the_log_of_the_pods(people: People, stage: Stage) -> None:
+    stage.shop_is(closed=True)
+    stage.dead("order-10")
+    ann = people.viewer
+    ann.open(f"/logs?project={stage.project}&environment=staging")
+    lines = ann.region("Log lines")
+    expect(lines).to_contain_text("order=order-10")
+    assert stage.calls("staging")["price"] == 30
+    expect(lines).to_contain_text("pieces=3")
+    ann.page.get_by_label("Severity").select_option("WARNING")
+    expect(lines).not_to_contain_text("Quoting")
+    expect(lines).to_contain_text("Booking an order")
+    ann.button("Pause").click()
+    expect(ann.button("Go on")).to_be_visible()
+
+
+def test_connections_say_which_are_refused_and_who_is_connected(people: People) -> None:
+    ann = people.viewer
+    ann.open("/connections")
+    first = ann.region("Connections").get_by_role("link").first
+    expect(first).to_contain_text("Lost key")
+    expect(first).to_contain_text("refused")
+    first.click()
+    expect(ann.region("Credentials")).to_contain_text("nowhere")
+
+
+def test_a_user_s_page_has_their_variables_and_their_runs(people: People, stage: Stage) -> None:
+    stage.shop_is(closed=False)
+    bob = people.editor
+    bob.open(f"/schedules?project={stage.project}&environment=staging")
+    nightly = bob.region("Schedule nightly")
+    nightly.get_by_role("button", name="Run now…").click()
+    dialog = bob.page.get_by_role("dialog")
+    dialog.get_by_label("For this user alone").fill("ann")
+    dialog.get_by_role("button", name="Run").click()
+    eventually("the run for ann", lambda: stage.booked("nightly of ann"))
+    expect(nightly).to_contain_text("succeeded")
+
+    ann = people.viewer
+    ann.open("/users")
+    ann.page.get_by_role("link", name="Ann Example").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Ann Example")
+    ann.sees("north-7")
+    runs = ann.region("Runs for this user")
+    expect(runs).to_contain_text("nightly")
+    expect(runs).to_contain_text("succeeded")
+
+
+def test_an_editor_pauses_a_schedule_and_resumes_it(people: People, stage: Stage) -> None:
+    ann = people.editor
+    ann.open(f"/schedules?project={stage.project}&environment=staging")
+    nightly = ann.region("Schedule nightly")
+    nightly.get_by_role("button", name="Pause").click()
+    expect(nightly.get_by_text("paused", exact=True)).to_be_visible()
+    nightly.get_by_role("button", name="Resume").click()
+    expect(nightly.get_by_text("paused", exact=True)).to_have_count(0)
+
+
+def test_an_administrator_may_all_of_it(people: People, stage: Stage) -> None:
+    ann = people.admin
+    ann.open(f"/projects/{stage.project}")
+    expect(
+        ann.region("Environment staging").get_by_role("button", name="Deploy or roll back…")
+    ).to_be_visible()
+    expect(ann.page.get_by_text("Pat Doe · admin")).to_be_visible()
+
+
+def test_what_a_viewer_may_not_do_is_not_offered_and_refused_when_tried(people: People, stage: Stage) -> None:
+    stage.shop_is(closed=True)
+    run = stage.dead("order-9")
+    ann = people.viewer
+    offers = re.compile(
+        "Deploy|Promote|Suspend|Resume|Replay|Discard|Cancel|Call|Rotate|Run now|Import|Delete|Test"
+    )
+    for path, seen in (
+        (f"/projects/{stage.project}", "Versions"),
+        (f"/projects/{stage.project}/runs/{run}", "Why it failed"),
+        (f"/runs?project={stage.project}", "Runs"),
+        ("/dead-letters", "Dead letters of order.created"),
+        (f"/schedules?project={stage.project}&environment=staging", "Schedule nightly"),
+        ("/systems", "Systems"),
+    ):
+        ann.open(path)
+        expect(ann.region(seen)).to_be_visible()
+        expect(ann.main.get_by_role("button", name=offers)).to_have_count(0)
+    here = f"/api/v2/o/{stage.rest.organisation}"
+    for method, path, body in (
+        ("PUT", f"/projects/{stage.project}/deploy?project_env=staging", {}),
+        ("POST", f"/projects/{stage.project}/suspend?environment=staging", None),
+        ("POST", f"/projects/{stage.project}/runs/{run}/replay", {}),
+        ("POST", f"/projects/{stage.project}/environments/call?env_id={stage.staging}", _quote()),
+        ("POST", "/users", {"externalId": "eve", "displayName": "Eve"}),
+    ):
+        assert _tried(ann, method, here + path, body) == 403, path
+    assert stage.environment("staging")["status"] == "running"
+
+
+def _quote() -> dict[str, Any]:
+    return {"method": "POST", "urlPath": "/quote", "headers": {}, "body": "{}"}
+
+
+def _tried(person: Person, method: str, path: str, body: Any) -> int:
+    """The status when somebody sends it from the page's own console."""
+    script = """async ([method, path, body]) => (await fetch(path, {
+        method, body: body === null ? undefined : JSON.stringify(body),
+        headers: {'X-Tieline-Console': '1', 'Content-Type': 'application/json'}})).status"""
+    status: int = person.page.evaluate(script, [method, path, body])
+    return status
+
+
+def test_who_signs_out_sees_nothing_more(people: People) -> None:
+    ann = people.admin
+    ann.open("/overview")
+    ann.button("Sign out").click()
+    expect(ann.page).to_have_url(re.compile("/protocol/openid-connect/logout"))
+    ann.open("/overview")
+    expect(ann.page.get_by_role("link", name="Continue with Keycloak")).to_be_visible()
+    assert "Order sync" not in ann.page.content()

@@ -1,0 +1,27 @@
+"""The real browser in which tests open the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
+
+from tests.harness.identity.browser import PROGRAMS
+from tieline_cluster.image_build.debian_packages import install_missing
+from tieline_cluster.progress import Progress
+
+SIZE: ViewportSize = {"width": 1360, "height": 860}
+PATIENCE_MS = 20_000
+_OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]
+
+
+@contextmanager
+def chromium(patience_ms: float = PATIENCE_MS) -> Iterator[Browser]:
+    """Chromium, headless. Expectations wait as long as ``patience_ms``."""
+    install_missing(PROGRAMS, Progress())
+    expect.set_options(timeout=patience_ms)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=_OPTIONS)
+        yield browser
+        browser.close()
