@@ -9,13 +9,14 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from tieline_api import errors
 from tieline_api.schemas.limits import Limits
 from tieline_api.store import revisions
 from tieline_api.store.etags import matches
 from tieline_api.store.field_managers import MANAGER, Step, other_managers
-from tieline_common.backoff import jitter
+from tieline_common.backoff import exponential, jitter
 from tieline_core.identity.ids import ID_LABEL, object_id, object_name
 from tieline_core.kubernetes import Conflict, Informer, Kube, NotFound, owned
 from tieline_core.objects import Object
@@ -24,7 +25,8 @@ Change = Callable[[Object, Object], None]
 """Gets the live object (to read) and what the API owns of it (to change in place)."""
 
 TRIES = 5
-_FIRST_PAUSE = 0.02
+CONTENDED_TRIES = 12
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 # An apply that names a version creates what is not there, and conflicts with what is, unless that is at just
 # this version. No object of ours ever is: etcd's first revision is taken before there can be one.
 _NEW = "1"
@@ -43,6 +45,7 @@ class Writer:
     def __init__(self, kube: Kube, *, pause: Callable[[float], Any] = asyncio.sleep) -> None:
         self._kube = kube
         self._pause = pause
+        self._turns: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def create(
         self,
@@ -94,13 +97,14 @@ class Writer:
         *,
         if_match: str | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
+        tries: int = TRIES,
     ) -> Object:
         """Applies ``change`` to an object and returns what it is then.
 
         ``prepare`` is called after each computation of the change, before it is applied.
-        Raises ApiError: 404, 409 (a field of others, or TRIES concurrent writes), 412 (``if_match``).
+        Raises ApiError: 404, 409 (a field of others, or ``tries`` concurrent writes), 412 (``if_match``).
         """
-        for attempt in range(TRIES):
+        for attempt in range(1, tries + 1):
             live = await self._kube.get(cache.resource, name, namespace)
             version = live["metadata"]["resourceVersion"]
             if if_match is not None and not matches(if_match, version):
@@ -118,14 +122,21 @@ class Writer:
                     raise
                 if if_match is not None:
                     raise errors.precondition_failed() from conflict
-                if attempt == TRIES - 1:
+                if attempt == tries:
                     raise
-                await self._pause(jitter(_FIRST_PAUSE * 2**attempt))
+                await self._pause(jitter(exponential(attempt, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)))
                 continue
             cache.observe(applied.object)
             revisions.wrote(cache.resource.plural, applied.object)
             return applied.object
         raise AssertionError("unreachable: the last try returns or raises")
+
+    async def change_in_turn(self, cache: Informer, namespace: str, name: str, change: Change) -> Object:
+        """The same for an object that many change at once: those of this replica one after the other, so that only
+        replicas and other writers are in each other's way, and for CONTENDED_TRIES. ``change`` may raise what says
+        that nothing is to be written."""
+        async with self._turns.setdefault((cache.resource.plural, namespace, name), asyncio.Lock()):
+            return await self.change(cache, namespace, name, change, tries=CONTENDED_TRIES)
 
     async def delete(self, cache: Informer, obj: Mapping[str, Any]) -> None:
         """Deletes an object; 404 when it is gone already. Its children go with it."""

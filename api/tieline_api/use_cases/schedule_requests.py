@@ -30,25 +30,32 @@ async def request_run(
 ) -> bool:
     """Whether it was added: one that waits already is not asked for twice. ApiError 429 where too many wait."""
     begun = await _begun(requests_of(project), progress)
-    added = False
 
     def change(live: Object, mine: Object) -> None:
-        nonlocal added
         now = datetime.now(UTC)
         waiting = [one for one in requests_of(live) if one.id not in begun and now - one.at < REQUEST_LASTS]
-        added = not any(one.same_run(wanted) for one in waiting)
-        if added and len(waiting) >= MAX_WAITING:
+        if any(one.same_run(wanted) for one in waiting):
+            raise _AlreadyAskedError
+        if len(waiting) >= MAX_WAITING:
             raise errors.too_many_requests(
                 f"{MAX_WAITING} runs of schedules of this project were asked for and have not begun: "
                 "see that its pods run, and try again later",
                 retry_after=_RETRY_SECONDS,
             )
         annotations = mine["metadata"].setdefault("annotations", {})
-        annotations[REQUESTS] = requests_text([*waiting, wanted] if added else waiting)
+        annotations[REQUESTS] = requests_text([*waiting, wanted])
 
     metadata = project["metadata"]
-    await platform.writer.change(platform.world.projects, metadata["namespace"], metadata["name"], change)
-    return added
+    place = (metadata["namespace"], metadata["name"])
+    try:
+        await platform.writer.change_in_turn(platform.world.projects, *place, change)
+    except _AlreadyAskedError:
+        return False
+    return True
+
+
+class _AlreadyAskedError(Exception):
+    """Nothing is to be written."""
 
 
 async def _begun(requests: Sequence[ScheduleRequest], progress: Progress) -> frozenset[str]:
