@@ -77,6 +77,12 @@ def key_of_subject(subject: str) -> str | None:
     return parts[2] if len(parts) > 3 and parts[0] == _PACKAGES else None
 
 
+def upload_of_subject(subject: str) -> str | None:
+    """The upload that a part belongs to; None for an entry."""
+    parts = subject.split(".")
+    return parts[3] if len(parts) == 5 and parts[0] == _PACKAGES else None
+
+
 def package_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamConfig]:
     """The stream of an organisation's packages. A full one refuses what is new."""
     return (

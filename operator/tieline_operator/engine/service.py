@@ -81,6 +81,7 @@ class EngineService:
             cache,
             signer=lambda: self._keys.signer,
             open_account=lambda signer: account_client(config.engine_url, signer),
+            architecture=config.packages_architecture,
             healthy=lambda: not cache.dead(config.watch_timeout),
         )
         self._packages = PackageIndex(

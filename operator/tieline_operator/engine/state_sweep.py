@@ -1,4 +1,4 @@
-"""Deletes state and schedules of environments and activations that are gone, from the engine."""
+"""Deletes from the engine state and schedules of what is gone, and packages that no version needs."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 
 from nats.aio.client import Client
 
+from tieline_core.engine.package_streams import packages_stream, stored_packages
 from tieline_core.engine.state_reading import purge, subjects_of
 from tieline_core.engine.state_streams import (
     OWN,
@@ -21,6 +22,7 @@ from tieline_core.kubernetes.resources import ACTIVATIONS, NAMESPACES
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.organisations import organisation
 from tieline_operator.engine.desired_streams import KnownStreams
+from tieline_operator.engine.package_leftovers import leftovers, needed_keys
 from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger(__name__)
@@ -43,14 +45,19 @@ class StateSweep:
         *,
         signer: Callable[[], AccountSigner | None],
         open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
+        architecture: str,
         healthy: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``signer`` is of the platform's account. While the caches are not ``healthy``, nothing is deleted."""
+        """``signer`` is of the platform's account. While the caches are not ``healthy``, nothing is deleted.
+
+        ``architecture`` is that of the packages.
+        """
         self._listers = listers
         self._signer = signer
         self._open = open_account
         self._healthy = healthy
+        self._architecture = architecture
         self._clock = clock
         self._gone: dict[Left, float] = {}
         self._problem = ""
@@ -86,7 +93,7 @@ class StateSweep:
         ):
             values = await purge(client, stream, f"{prefix}.>")
             logger.info(
-                "Deleted what was kept for an environment or activation that is gone",
+                "Deleted what was kept for an environment, activation or version that is gone",
                 extra={"stream": stream, "values": values},
             )
 
@@ -101,6 +108,22 @@ class StateSweep:
                 }
                 for prefix in prefixes:
                     yield stream, prefix
+            async for left in self._packages_left(client, identifier):
+                yield left
+
+    async def _packages_left(self, client: Client, identifier: str) -> AsyncIterator[Left]:
+        stream = packages_stream(identifier)
+        subjects = await subjects_of(client, stream)
+        if not subjects:
+            return
+        entries = await stored_packages(client, identifier)
+        needed = frozenset(
+            key
+            for namespace in self._listers[NAMESPACES].by_index("organisation", identifier)
+            for key in needed_keys(self._listers, namespace["metadata"]["name"], self._architecture)
+        )
+        for prefix in {*leftovers(subjects, entries, needed)}:
+            yield stream, prefix
 
 
 class _Known:

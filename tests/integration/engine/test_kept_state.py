@@ -41,6 +41,7 @@ class Operator:
             self.cluster,
             signer=lambda: engine.trust.users,
             open_account=lambda signer: account_client([self.url], signer),
+            architecture="amd64",
             healthy=lambda: self.healthy,
             clock=lambda: self.now,
         )

@@ -89,7 +89,8 @@ def local_index() -> Iterator[LocalIndex]:
                 return self.answer(200, served.files[name])
             return self.answer(200 if files else 404, links)
 
-        do_HEAD = do_GET
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def answer(self, status: int, body: bytes) -> None:
             self.send_response(status)
