@@ -165,10 +165,10 @@ def test_a_systems_scheme_of_git_is_changed_by_who_may_use_its_secret(
     assert "Secrets app-of-git:" in answer.json["message"]
 
 
-def test_what_came_by_rest_belongs_to_its_connection(client: Client, brought: Brought) -> None:
+def test_what_came_by_rest_belongs_to_its_connection(first: Client, brought: Brought) -> None:
     """An editor who may not read any Secret goes on changing connections of REST as before."""
-    _, template = make_template(client)
-    made = connect(client, template, "k")
+    _, template = make_template(first)
+    made = connect(first, template, "k")
     answer = brought.editor("PUT", f"/connections/{made['id']}", {"baseUrl": "https://other.shop.example"})
     assert (answer.status, answer.json.get("baseUrl")) == (200, "https://other.shop.example"), answer.raw
     # Its credential's id gives no other connection its values.
@@ -186,12 +186,12 @@ def test_what_came_by_rest_belongs_to_its_connection(client: Client, brought: Br
 
 
 def test_a_scheme_of_ones_own_borrows_no_client_of_another_connection(
-    client: Client, brought: Brought
+    client: Client, first: Client, brought: Brought
 ) -> None:
     lent = new_id()
     credential = {"id": "client", "type": "oauth2-client", "credentialId": lent, "authSchemeConfigId": "key"}
     brought.apply(make_system(client), credential, clientId="app", clientSecret="s3cret")
-    _, template = make_template(client)
+    _, template = make_template(first)
     client_of_another = {"credentialId": lent, "organisationId": client.organisation}
     scheme = {
         "type": "oauth2",

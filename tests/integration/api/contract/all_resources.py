@@ -4,10 +4,12 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.engine_objects import make_streams, report
+from tests.integration.api.internal.test_documents import _send as as_pod
 from tests.integration.api.objects import (
     API_KEY,
     MAIN,
@@ -15,7 +17,9 @@ from tests.integration.api.objects import (
     make_project,
     make_system,
     make_template,
+    stored,
 )
+from tests.integration.api.pods import account_token
 from tests.integration.api.resources.test_connectors import import_into, shop
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import new_id
@@ -51,7 +55,7 @@ class Everything:
         return _replaced(copy.deepcopy(dict(operation.example)), found)
 
 
-def make_everything(client: Client, engine: NatsServer) -> Everything:
+def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: Organisation) -> Everything:
     """Makes it all."""
     system = make_system(client)
     client.ok("PUT", f"/systems/{system['id']}", {"name": f"{MARK} {new_id()}"}, status=201)
@@ -124,7 +128,7 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
             "activation_id": activation["id"],
             "name": "region",
             "trace_id": new_id(),
-            "scheduler_id": new_id(),
+            "scheduler_id": _schedule(client, kubectl, org, project),
             "path": "orders",
             "run_id": run.id,
             "channel_id": channel["id"],
@@ -136,6 +140,17 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
             "definition_id": imported.json["definitions"][0]["id"],
         }
     )
+
+
+def _schedule(client: Client, kubectl: Kubectl, org: Organisation, project: dict[str, Any]) -> str:
+    """The id of a schedule that a pod of the deployed version registers."""
+    (deployed,) = stored(kubectl, org, "project", project["id"])["spec"]["environments"]
+    schedule = {"name": "nightly", "cron": "0 0 1 1 *", "timezone": "UTC", "activations": "static"}
+    body = {"version": deployed["version"], "schedules": [schedule]}
+    answer = as_pod(client, account_token(kubectl, org, project), "PUT", "/schedules", body)
+    assert answer.status == 204, answer.raw
+    (shown,) = client.ok("GET", f"/environments/{project['environments'][0]['id']}/schedulers")
+    return str(shown["id"])
 
 
 def _replaced(value: Any, found: dict[str, str]) -> Any:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import RootModel
 
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Client
 from tests.integration.api.contract.all_resources import Everything, make_everything
@@ -36,9 +37,9 @@ JSON = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def known(client: Client, engine: NatsServer) -> Everything:
+def known(client: Client, engine: NatsServer, kubectl: Kubectl, org: Organisation) -> Everything:
     """Ids of things that are there, so that bodies get as far as possible."""
-    return make_everything(client, engine)
+    return make_everything(client, engine, kubectl, org)
 
 
 def _check(answer: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.harness.clients import typed_client
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.contract.all_resources import make_everything
@@ -34,10 +35,15 @@ def document(client: Client) -> Document:
 
 @pytest.mark.parametrize("operation", sorted(set(WITH_BODY) - OTHERWISE))
 def test_an_example_does_what_it_shows(
-    client: Client, engine: NatsServer, document: Document, operation: str
+    client: Client,
+    engine: NatsServer,
+    kubectl: Kubectl,
+    org: Organisation,
+    document: Document,
+    operation: str,
 ) -> None:
     """Ids in it are replaced by those of things that are there; nothing else is."""
-    paths = _things(client, engine)
+    paths = _things(client, engine, kubectl, org)
     method, template, _ = document.operations[operation]
     example = document.example(operation)
     assert example is not None
@@ -79,9 +85,9 @@ def test_the_example_of_an_import_does_what_it_shows(client: Client, document: D
     typed_client.read("importConnector", answer.json)
 
 
-def _things(client: Client, engine: NatsServer) -> Json:
+def _things(client: Client, engine: NatsServer, kubectl: Kubectl, org: Organisation) -> Json:
     """New things for an example to be about, which is as if it were the first request of somebody."""
-    paths = dict(make_everything(client, engine).paths)
+    paths = dict(make_everything(client, engine, kubectl, org).paths)
     project = make_project(client)
     _, dynamic = make_template(
         client, project=project, system=paths["system_id"], name="of-users", dynamic=True

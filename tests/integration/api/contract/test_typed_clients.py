@@ -25,7 +25,7 @@ Json = dict[str, Any]
 ZERO = "0" * 26
 # Logs and traces are about what ran, and have tests of their own.
 UNREAD = {"getProjectLogs", "listProjectTraces", "getTrace"}
-NOT_OURS = {"proxyGet", "getScheduler"}  # of another system; of pods: test_schedules.py
+NOT_OURS = {"proxyGet"}  # of another system
 READS = [one for one in OPERATIONS if one.method == "GET" and one.id not in UNREAD | NOT_OURS]
 BROUGHT = [
     one
@@ -186,8 +186,8 @@ def test_typed_clients_read_what_kubectl_wrote(
 
 
 @pytest.fixture(scope="module")
-def everything(client: Client, engine: NatsServer) -> Everything:
-    return make_everything(client, engine)
+def everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: Organisation) -> Everything:
+    return make_everything(client, engine, kubectl, org)
 
 
 @pytest.mark.parametrize("operation", READS, ids=lambda one: one.id)

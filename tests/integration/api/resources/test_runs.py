@@ -594,7 +594,7 @@ def test_direct_runs_and_traces_are_the_same_at_every_replica(
         "/internal/v1/traces", method="POST", raw=body_json(*spans), Content_Type="application/json"
     )
     assert sent.status == 200
-    deployed.until_there(run)
+    deployed.until_there(run, queued)
     found = {one["id"]: one for one in deployed.client.ok("GET", deployed.path)["items"]}
     assert found.keys() == {run, queued}
     assert found[queued]["status"] == "queued"
