@@ -18,6 +18,8 @@ ENDED: frozenset[RunStatus] = frozenset(("succeeded", "failed", "dead", "cancell
 _PHASES: dict[RunStatus, int] = {
     "queued": 0, "running": 1, "waiting": 2, "succeeded": 3, "failed": 3, "dead": 3, "cancelled": 3,
 }  # fmt: skip
+ENDED_PHASE = 3
+"""The phase of a run that has ended, or a later one."""
 
 
 class InvalidRecordsError(ValueError):
@@ -100,10 +102,15 @@ class RunRecord(RunFacts):
     """Of a webhook, beside its body, which is the input."""
 
     @property
-    def rank(self) -> tuple[int, int]:
-        """Orders records of one run. What was discarded stays so, whatever the clocks of who says that it is dead."""
+    def rank(self) -> tuple[int, int, int]:
+        """Orders records of one run: 1 for one that has ended, the attempt, and the phase.
+
+        A run that has ended is over, also where a pod that does not know that has begun a later attempt. What was
+        discarded stays so, whatever the clocks of who says that it is dead.
+        """
         phase = _PHASES[self.status]
-        return (self.attempt, phase + 1 if self.discarded_at is not None else phase)
+        discarded = self.discarded_at is not None
+        return (int(phase >= ENDED_PHASE), self.attempt, phase + 1 if discarded else phase)
 
 
 def encode(records: Sequence[RunRecord]) -> bytes:

@@ -21,6 +21,7 @@ from tieline_api.runs.model import AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.records import CheckedRecord, error_to_json, nanoseconds
 from tieline_api.runs.tally import Tally, Windows
 from tieline_api.sqlite_files import UNREADABLE, execute_all, reading, transaction, used_bytes, version
+from tieline_protocol.run_records import ENDED_PHASE
 
 T = TypeVar("T")
 
@@ -131,8 +132,8 @@ _PUT_RUN = (
     f"values (?, ?, ?, {', '.join('?' * len(_OF_RECORD))}, ?, ?) on conflict do update set "
     # A run stays where it is in lists, whatever later records say of when it was queued.
     f"{', '.join(f'{name} = excluded.{name}' for name in _OF_RECORD if name != 'queued')} "
-    "where (excluded.attempt, excluded.phase, excluded.moment, excluded.tie) > "
-    "(runs.attempt, runs.phase, runs.moment, runs.tie)"
+    f"where (excluded.phase >= {ENDED_PHASE}, excluded.attempt, excluded.phase, excluded.moment, excluded.tie) > "
+    f"(runs.phase >= {ENDED_PHASE}, runs.attempt, runs.phase, runs.moment, runs.tie)"
 )
 _TOUCH_RUN = (
     "update runs set last_at = max(last_at, ?), input_at = max(coalesce(input_at, 0), coalesce(?, 0)) "
@@ -356,13 +357,17 @@ def _by_run(organisation: str, messages: Sequence[IndexedMessage]) -> dict[_Run,
             if news is None:
                 queued = nanoseconds(one.record.queued_at)
                 news = found[run] = _News(one, {}, queued, message.sequence)
-            news.record = max(news.record, one, key=_order)
+            news.record = max(news.record, one, key=_order_in_run)
             if attempt := one.order[0]:
                 news.attempts[attempt] = max(news.attempts.get(attempt, one), one, key=_order)
             news.last_at = message.sequence
             if one.record.input is not None:
                 news.input_at = message.sequence
     return found
+
+
+def _order_in_run(one: CheckedRecord) -> tuple[bool, tuple[int, int, int, bytes]]:
+    return one.order[1] >= ENDED_PHASE, one.order
 
 
 def _order(one: CheckedRecord) -> tuple[int, int, int, bytes]:

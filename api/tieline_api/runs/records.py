@@ -39,7 +39,10 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class CheckedRecord:
-    """A record within limits. Of two records of a run the one with the higher ``order`` counts."""
+    """A record within limits. Of two records of an attempt the one with the higher ``order`` counts.
+
+    Of two records of a run it is the same, but one that says that the run has ended counts before all others.
+    """
 
     record: RunRecord
     order: tuple[int, int, int, bytes]
@@ -109,7 +112,7 @@ def checked(record: RunRecord, *, stored_at: float | None = None) -> CheckedReco
         error=_error(record.error) if record.error else None,
         steps=_steps(record.steps),
     )
-    attempt, phase = clean.rank
+    _, attempt, phase = clean.rank
     moment = round(clean.at * _MICROSECONDS)
     tie = hashlib.blake2b(orjson.dumps(replace(clean, input=None)), digest_size=8).digest()
     return CheckedRecord(clean, (attempt, phase, moment, tie))

@@ -51,7 +51,7 @@ _WINDOW = timedelta(minutes=WINDOW_MINUTES)
 
 @dataclass(frozen=True)
 class _Ended:
-    rank: tuple[int, int]
+    rank: tuple[int, int, int]
     at: datetime
     failed: bool
 

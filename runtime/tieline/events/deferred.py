@@ -48,6 +48,14 @@ class DeferredQueue:
         """See EventQueue."""
         return await self.target.has_ended(run)
 
+    async def claim_end(self, run: str, content: bytes) -> bytes | None:
+        """See EventQueue."""
+        return await self.target.claim_end(run, content)
+
+    async def end_of(self, run: str) -> bytes | None:
+        """See EventQueue."""
+        return await self.target.end_of(run)
+
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
         return await self.target.knows_delivery(key_hash)

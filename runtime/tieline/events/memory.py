@@ -131,6 +131,14 @@ class MemoryQueue:
         """Nobody else could have ended it."""
         return False
 
+    async def claim_end(self, run: str, content: bytes) -> bytes | None:
+        """See ``has_ended``."""
+        return None
+
+    async def end_of(self, run: str) -> bytes | None:
+        """See ``has_ended``."""
+        return None
+
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
         return self._deliveries.get(key_hash, 0) > self.clock()

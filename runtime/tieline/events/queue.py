@@ -113,7 +113,19 @@ class EventQueue(Protocol):
         """
 
     async def has_ended(self, run: str) -> bool:
-        """Whether ``forget_steps`` was called for the run. Raises EventsUnavailableError."""
+        """Whether ``claim_end`` or ``forget_steps`` was called for the run. Raises EventsUnavailableError."""
+
+    async def claim_end(self, run: str, content: bytes) -> bytes | None:
+        """Remember for a while how a run has ended. None where this is its first end, else what ``end_of`` returns.
+
+        Raises EventsUnavailableError.
+        """
+
+    async def end_of(self, run: str) -> bytes | None:
+        """What the run's first end was claimed with, empty where that is not kept; None where it has not ended.
+
+        Raises EventsUnavailableError.
+        """
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """Whether ``remember_delivery`` was called for it lately, by any pod. Raises EventsUnavailableError."""
@@ -156,6 +168,14 @@ class NoEvents:
     async def has_ended(self, run: str) -> bool:
         """See ``step_result``."""
         return False
+
+    async def claim_end(self, run: str, content: bytes) -> bytes | None:
+        """See ``step_result``."""
+        return None
+
+    async def end_of(self, run: str) -> bytes | None:
+        """See ``step_result``."""
+        return None
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """Nothing is shared between pods here."""

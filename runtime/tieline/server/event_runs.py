@@ -197,11 +197,7 @@ class EventRuns:
     async def _run(self, attempt: Attempt, task: Task | None, kills: int) -> None:
         metadata = attempt.metadata
         logs.begin_run(metadata.run)
-        if (metadata.has_steps or attempt.number > 1) and await self._queue.has_ended(metadata.run):
-            logger.warning(
-                "%s %s has ended already, and is not repeated", metadata.kind.capitalize(), metadata.task
-            )
-            await self._settlement.settled(attempt.delivery.done)
+        if (metadata.has_steps or attempt.number > 1) and await self._settlement.settle_ended(attempt):
             logs.end_run()
             return
         started = time.perf_counter()

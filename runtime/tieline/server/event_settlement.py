@@ -28,7 +28,8 @@ from tieline.telemetry.metrics import Outcome
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span
 from tieline_common.backoff import exponential, jitter
-from tieline_protocol.run_records import RunError, RunRecord, RunStatus, StepRecord
+from tieline_protocol import run_records
+from tieline_protocol.run_records import InvalidRecordsError, RunError, RunRecord, RunStatus, StepRecord
 
 logger = logging.getLogger("tieline.run")
 
@@ -37,6 +38,8 @@ _LONGEST_RETRY = 10.0
 _SETTLE_SECONDS = 120.0
 _HAND_ON_SECONDS = 2.5
 """For an event whose code was stopped since the pod ends."""
+_MAX_CLAIMED_STEPS = 100
+"""Of a run with more, the record of its end is kept without them for other pods."""
 _MAX_DEFERRAL_SECONDS = 30 * 86400
 """How long RetryLater may put an event off: it would hold up its key for ever."""
 _FIRST_REFUSAL = 10.0
@@ -179,10 +182,31 @@ class EventSettlement:
             await self._cancelled_meanwhile(attempt)
         return "waiting" if error is None else "failed"
 
+    async def settle_ended(self, attempt: Attempt) -> bool:
+        """Whether another pod has run it to its end. Then nothing more becomes of it, and the history has that end."""
+        run, first = attempt.metadata.run, None
+
+        async def look() -> None:
+            nonlocal first
+            first = await self._queue.end_of(run)
+
+        await self.settled(look)
+        if first is None:
+            return False
+        logger.warning("%s has ended already, and is not repeated", attempt.what)
+        # Whoever ended it may have died before the history had it. There it is once, however often it is written.
+        payload = masked_input(attempt.delivery.payload, self._redact())
+        for record in _claimed(first):
+            await self._history.write(replace(record, input=payload, request=attempt.metadata.request))
+        await self.settled(attempt.delivery.done)
+        return True
+
     async def bury(self, attempt: Attempt, error: Exception) -> Outcome:
         """Make a dead letter of it. While there is no room for one, it waits for that."""
         attempt.decided = True
         _check_held(attempt)
+        if await self.settle_ended(attempt):
+            return "interrupted"
         metadata = replace(attempt.metadata, attempt=attempt.number)
         text = self._redact().for_run(reason(error))
 
@@ -269,11 +293,30 @@ class EventSettlement:
             logger.error("%s. %s", what, reason(refused))
 
     async def _end(self, attempt: Attempt, status: RunStatus, error: Exception | None) -> None:
-        await self._history.write(self._record(attempt, status, error, with_input=True))
+        """Write how it has ended, unless another pod has ended it before."""
+        record = self._record(attempt, status, error, with_input=True)
         # Where another pod may have begun with it, or may begin, that one is to see that it has ended.
         had_attempts = attempt.number > 1 or attempt.any_steps or not attempt.delivery.held
-        if had_attempts or status == "cancelled":
-            await self.settled(lambda: self._queue.forget_steps(attempt.metadata.run))
+        claims = had_attempts or status != "succeeded"
+        if claims and (first := await self._claim_end(record)) is not None:
+            logger.warning("%s has ended in another pod before%s", attempt.what, first)
+            return
+        await self._history.write(record)
+        if claims:
+            await self.settled(lambda: self._queue.forget_steps(record.id))
+
+    async def _claim_end(self, record: RunRecord) -> str | None:
+        """How a run has ended before, for the log; None where this is its first end."""
+        steps = record.steps if len(record.steps) <= _MAX_CLAIMED_STEPS else ()
+        content = run_records.encode([replace(record, input=None, request=None, steps=steps)])
+        first: bytes | None = None
+
+        async def claim() -> None:
+            nonlocal first
+            first = await self._queue.claim_end(record.id, content)
+
+        await self.settled(claim)
+        return None if first is None else "".join(f": {one.status}" for one in _claimed(first))
 
     def _failure(self, error: Exception) -> RunError:
         failure = masked_error(error, self._redact())
@@ -322,6 +365,14 @@ class EventSettlement:
             input=masked_input(attempt.delivery.payload, redact) if with_input else None,
             request=metadata.request if with_input else None,
         )
+
+
+def _claimed(content: bytes) -> list[RunRecord]:
+    """The end that a run was claimed with; none where that is not known."""
+    try:
+        return run_records.decode(content) if content else []
+    except InvalidRecordsError:
+        return []
 
 
 def _check_held(attempt: Attempt) -> None:

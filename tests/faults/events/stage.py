@@ -329,11 +329,15 @@ class EventStage:
             return 1
 
     async def _seen(self) -> Seen:
+        # A client that was connected all the time may have given up reading.
+        self.environment.platform = await self.engine.admin()
         lines = [json.loads(line) for line in self.record.read_text().splitlines()]
-        statuses: dict[str, list[str]] = {}
+        ends: dict[str, dict[tuple[Any, ...], str]] = {}
         for record in await self.environment.history():
             if record.status in ENDED:
-                statuses.setdefault(record.id, []).append(record.status)
+                # One end may be written by the pod that was the first to claim it, and by those that find it.
+                ends.setdefault(record.id, {})[record.status, record.attempt, record.at] = record.status
+        statuses = {run: list(of_run.values()) for run, of_run in ends.items()}
         jetstream, streams = self.admin.jetstream(), self.environment.streams
         left: dict[str, int] = {}
         for stream in (streams.queue, streams.later):

@@ -84,7 +84,7 @@ def test_records_come_back() -> None:
     (found,) = run_records.decode(run_records.encode([record]))
     assert found.steps == tuple(record.steps)
     assert (found.error, found.input, found.request) == (record.error, record.input, record.request)
-    assert (found.id, found.status, found.attempt, found.rank) == ("1", "dead", 3, (3, 3))
+    assert (found.id, found.status, found.attempt, found.rank) == ("1", "dead", 3, (1, 3, 3))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ logger = logging.getLogger("tieline.events")
 _PUBLISH_ATTEMPTS = 3
 _TAKEN = "maximum messages per subject exceeded"
 _WRONG_LAST_SEQUENCE = 10071
+_EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 _TOO_LARGE = (10054, 10097)
 """JetStream's codes: of a message, and of its headers (64 KiB)."""
 _NOT_FOUND = 10043
@@ -186,7 +187,7 @@ class EngineStorage:
 
     async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
         """See EventQueue."""
-        headers = {"Nats-Expected-Last-Subject-Sequence": "0", TTL: _STEPS_TTL}
+        headers = {_EXPECTED_SEQUENCE: "0", TTL: _STEPS_TTL}
         subject = self.streams.step(run, name, occurrence)
         try:
             parsed(await self.connection.request(subject, content, headers=headers))
@@ -200,23 +201,38 @@ class EngineStorage:
 
     async def forget_steps(self, run: str) -> None:
         """See EventQueue."""
-        marked = await self._mark_ended(run)
+        marked = await self._mark_ended(run, b"") is not None
         for subjects in (self.streams.steps(run), self.streams.run_state(run)):
             await self._purge(self.streams.runs, subjects)
         # A full stream must not keep runs from ending, as that is what makes room in it.
-        if not marked and not await self._mark_ended(run):
+        if not marked and await self._mark_ended(run, b"") is None:
             logger.warning("There is no room to note that the run %s has ended", run)
 
-    async def _mark_ended(self, run: str) -> bool:
+    async def _mark_ended(self, run: str, content: bytes) -> bool | None:
+        """Whether this is the run's first end; None where there is no room to note it."""
+        headers = {_EXPECTED_SEQUENCE: "0", TTL: _ENDED_TTL}
         try:
-            await self.store(self.streams.ended(run), b"", {TTL: _ENDED_TTL})
-        except QueueFullError:
-            return False
+            parsed(await self.connection.request(self.streams.ended(run), content, headers=headers))
+        except RefusedByEngineError as error:
+            return False if error.code == _WRONG_LAST_SEQUENCE else None
         return True
+
+    async def claim_end(self, run: str, content: bytes) -> bytes | None:
+        """See EventQueue. Where there is no room to note it, it counts as the first."""
+        if await self._mark_ended(run, content) is not False:
+            return None
+        first = await self.end_of(run)
+        # This one, where its answer got lost.
+        return None if first == content else first
+
+    async def end_of(self, run: str) -> bytes | None:
+        """See EventQueue."""
+        found = await self.connection.get(f"{self.streams.runs}.{self.streams.ended(run)}")
+        return None if found is None else found.data
 
     async def has_ended(self, run: str) -> bool:
         """See EventQueue."""
-        return await self.connection.get(f"{self.streams.runs}.{self.streams.ended(run)}") is not None
+        return await self.end_of(run) is not None
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""

@@ -122,6 +122,35 @@ def test_a_run_shows_what_became_of_each_of_its_attempts(index: RunIndex) -> Non
 
 @given(data=st.data())
 @settings(deadline=None, max_examples=25)
+def test_a_run_that_has_ended_stays_so_whatever_a_pod_that_began_it_again_reports(
+    data: st.DataObject,
+) -> None:
+    run = new_id()
+    ended, *late = (
+        RunRecord(
+            id=run, kind="event", task="order", status=status, attempt=attempt, queued_at=NOW, at=NOW + at
+        )
+        for status, attempt, at in (
+            ("succeeded", 1, 5),
+            ("running", 2, 4),
+            ("waiting", 2, 6),
+            ("running", 3, 7),
+        )
+    )
+    parts = data.draw(st.permutations([ended, *late]))
+    cut = data.draw(st.integers(0, len(parts)))
+    with tempfile.TemporaryDirectory() as folder:
+        index = RunIndex(Path(folder) / "runs.db", max_bytes=64 << 20)
+        index.begin(ORGANISATION, "then")
+        take(index, *(part for part in (parts[:cut], parts[cut:]) if part))
+        (found,) = listed(index)
+        assert (found.status, found.attempt) == ("succeeded", 1)
+        assert [one.number for one in attempts(index, found)] == [1, 2, 3]
+        index.close()
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=25)
 def test_pages_in_either_direction_have_each_run_once_while_others_come(data: st.DataObject) -> None:
     times = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=30))
     first = data.draw(st.integers(1, 7))
