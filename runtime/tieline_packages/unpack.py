@@ -55,7 +55,7 @@ def main() -> None:
     try:
         fetch_and_unpack(source, folder, until=time.monotonic() + _TOTAL_SECONDS)
     except (PackagesError, OSError) as error:
-        print(f"The packages cannot be unpacked: {error}", file=sys.stderr)
+        print(str(error), file=sys.stderr)
         sys.exit(1)
 
 

@@ -140,6 +140,9 @@ def _containers(obj: Object) -> Sequence[Mapping[str, Any]]:
 
 
 def _failure(obj: Object) -> Failure | None:
+    for container in obj.get("status", {}).get("initContainerStatuses") or ():
+        if failure := _packages_failure(container):
+            return failure
     for container in _containers(obj):
         waiting = container.get("state", {}).get("waiting", {})
         reason = waiting.get("reason", "")
@@ -150,6 +153,19 @@ def _failure(obj: Object) -> Failure | None:
         if container.get("restartCount", 0) >= 1 and not container.get("ready"):
             return _crash(obj, container)
     return None
+
+
+def _packages_failure(container: Mapping[str, Any]) -> Failure | None:
+    """Why packages are not unpacked: the only work before the code's container."""
+    waiting = container.get("state", {}).get("waiting", {})
+    if waiting.get("reason", "") in _PULL_REASONS:
+        return Failure("ImagePullFailed", _pull_message(container, waiting))
+    ended = _last_end(container)
+    if not ended or not ended.get("exitCode"):
+        return None
+    lines = ended.get("message", "").strip().splitlines()[-1:]
+    detail = lines[0] if lines else f"unpacking them ended with exit code {ended['exitCode']}"
+    return Failure("PackagesFailed", f"the packages cannot be unpacked: {detail[:_MAX_LINES]}")
 
 
 def _pull_message(container: Mapping[str, Any], waiting: Mapping[str, Any]) -> str:

@@ -291,3 +291,17 @@ def test_the_key_differs_by_lock_and_architecture() -> None:
     assert PackageEntry.decoded(replace(one, size=2).encoded()) != one
     keys = {package_key(lock, architecture=arch) for lock in ("a", "b") for arch in ("amd64", "arm64")}
     assert len(keys) == 4
+
+
+async def test_packages_that_a_pod_cannot_unpack_are_told_with_its_last_line() -> None:
+    there = await serving()
+    change(there, source=files(FIRST, code="x = 1\n"))
+    await there.until_quiet()
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    ended = {"terminated": {"exitCode": 1, "message": "Trying\nthe API answers 404: not stored"}}
+    init = {"name": "packages", "state": state, "lastState": ended, "restartCount": 2, "ready": False}
+    there.kubelet(ready=False, status={"initContainerStatuses": [init]})
+    await there.until_quiet()
+    status, reason, message = there.ready(r.PROJECTS, "order-sync")
+    assert (status, reason) == ("False", "PackagesFailed")
+    assert "the packages cannot be unpacked: the API answers 404: not stored" in message
