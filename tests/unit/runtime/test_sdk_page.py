@@ -1,6 +1,7 @@
 """The examples of docs/sdk.md do what the page says."""
 
 import ast
+import dataclasses
 import json
 import os
 import re
@@ -10,12 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
 
+from tests.harness.processes.ports import free_port
 from tests.unit.runtime.external_systems import api_key
 from tieline import Retry
 from tieline.cli.type_stubs import variables_types
+from tieline.configuration.api_tokens import AccessTokens
+from tieline.configuration.snapshot import Connection
 from tieline.testing import Project
 from tieline_protocol.runtime_image import HOLDS
 
@@ -70,6 +77,9 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def statements": test_each_user_has_a_statement_and_one_broken_account_holds_up_nobody,
         "async def reconcile": test_a_second_reconciliation_stores_nothing_twice,
         "async def ticket": test_a_ticket_is_created_once,
+        "def send_invoice": test_an_invoice_is_sent_through_a_server_that_asks_for_a_login,
+        "async def contacts": test_a_refused_access_token_is_given_back_for_another_one,
+        "async def open_orders": test_orders_are_counted_with_the_url_of_the_environment,
     }
 
 
@@ -89,7 +99,7 @@ def test_every_example_is_python_of_the_line_length_of_the_page(block: str) -> N
     assert max(map(len, block.splitlines())) <= 110
 
 
-@pytest.mark.parametrize("marker", ["async def orders", "SyncContext"])
+@pytest.mark.parametrize("marker", ["async def orders", "def orders(ctx: SyncContext"])
 def test_an_order_is_sent_on(serve: Serve, marker: str) -> None:
     project = serve(example(marker))
     shop = project.connection("shop", credentials=[api_key("header")])
@@ -331,6 +341,9 @@ def test_the_examples_are_strictly_typed(tmp_path: Path) -> None:
     for number, block in enumerate(BLOCKS):
         names.append(f"example_{number}.py")
         (tmp_path / names[-1]).write_text(block)
+    # Of packages that are not installed here.
+    (tmp_path / "crm_sdk.pyi").write_text(CRM_SDK_TYPES)
+    (tmp_path / "asyncpg.pyi").write_text(ASYNCPG_TYPES)
     (tmp_path / "variables.py").write_text(variables_types(json.loads(example("perDay", "json"))))
     ended = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", os.devnull, *names],
@@ -341,3 +354,135 @@ def test_the_examples_are_strictly_typed(tmp_path: Path) -> None:
         check=False,
     )
     assert "Success" in ended.stdout, ended.stdout
+
+
+class Postbox:
+    """A real SMTP server that asks for a login."""
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
+        self.messages.append(envelope.content)
+        return "250 taken"
+
+    def login(self, _server: Any, _session: Any, _envelope: Any, _how: str, given: Any) -> AuthResult:
+        known = (given.login, given.password) == (b"billing", b"m4il-passw0rd")
+        return AuthResult(success=known, handled=False)
+
+
+def test_an_invoice_is_sent_through_a_server_that_asks_for_a_login(serve: Serve) -> None:
+    box = Postbox()
+    server = Controller(
+        box,
+        hostname="127.0.0.1",
+        port=free_port(),
+        authenticator=box.login,
+        auth_required=True,
+        auth_require_tls=False,
+    )
+    server.start()
+    try:
+        project = serve(example("def send_invoice"))
+
+        def signing_in_with(password: str) -> None:
+            login = {
+                "type": "basic-auth",
+                "authScheme": {"type": "basic-auth"},
+                "data": {"username": "billing", "password": password},
+                "fields": {"host": "127.0.0.1", "port": str(server.port)},
+            }
+            project.connection("mail", credentials=[login], expose_to_code=True)
+
+        signing_in_with("m4il-passw0rd")
+        assert project.post("/invoices").status < 300
+        (message,) = box.messages
+        assert b"Your invoice" in message
+        signing_in_with("wr0ng-passw0rd")
+        assert project.post("/invoices").status == 500
+        assert "535" in str(project.logs[-1].error)
+    finally:
+        server.stop()
+
+
+CRM_SDK_TYPES = """
+class UnauthorizedError(Exception): ...
+class CrmClient:
+    def __init__(self, token: str) -> None: ...
+    async def contacts(self) -> list[str]: ...
+"""
+ASYNCPG_TYPES = """
+class Connection:
+    async def fetchval(self, query: str) -> int: ...
+    async def close(self) -> None: ...
+async def connect(url: str, timeout: float) -> Connection: ...
+"""
+CRM_SDK = """
+class UnauthorizedError(Exception):
+    pass
+
+
+class CrmClient:
+    tokens = []
+
+    def __init__(self, token):
+        self.token = token
+
+    async def contacts(self):
+        self.tokens.append(self.token)
+        if self.token == "test-access-token":
+            raise UnauthorizedError(self.token)
+        return ["Ann"]
+"""
+
+
+class OtherTokens:
+    """Another access token for each that is refused."""
+
+    async def ready(self, connection: Connection) -> Connection:
+        return connection
+
+    async def instead_of(self, connection: Connection) -> Connection:
+        (one,) = connection.credentials
+        other = dataclasses.replace(one, data={"accessToken": "an0ther-token"})
+        return dataclasses.replace(connection, credentials=(other,))
+
+
+def test_a_refused_access_token_is_given_back_for_another_one(serve: Serve) -> None:
+    project = serve(example("async def contacts"), crm_sdk__py=CRM_SDK)
+    token = {"type": "oauth2-token", "authScheme": {"type": "oauth2"}}
+    project.connection("crm", credentials=[token], expose_to_code=True)
+    project._configuration.tokens = cast(AccessTokens, OtherTokens())
+    assert project.post("/contacts").json() == ["Ann"]
+    tokens = sys.modules["crm_sdk"].CrmClient.tokens if "crm_sdk" in sys.modules else []
+    assert tokens[-2:] in ([], ["test-access-token", "an0ther-token"])
+
+
+# No driver and no server of PostgreSQL is installed with the tests: this one only notes what it is asked for.
+ASYNCPG = """
+class Connection:
+    async def fetchval(self, query):
+        return 3
+
+    async def close(self):
+        pass
+
+
+async def connect(url, timeout):
+    if url != "postgresql://orders:p4ssw0rd@db.example/orders":
+        raise OSError(f"cannot sign in at {url}")
+    print("connected with", url, "p4ssw0rd")
+    return Connection()
+"""
+
+
+def test_orders_are_counted_with_the_url_of_the_environment(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://orders:p4ssw0rd@db.example/orders")
+    monkeypatch.setenv("TIELINE_SECRET_ENV", "DATABASE_URL")
+    project = serve(example("async def open_orders"), asyncpg__py=ASYNCPG)
+    project.run_schedule("open-orders")
+    (line,) = [entry for entry in project.logs if entry.message == "Open orders"]
+    assert line.fields == {"count": 3}
+    assert "p4ssw0rd" not in str(project.logs)

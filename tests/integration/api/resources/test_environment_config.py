@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import MAIN, make_project, stored
 
@@ -91,7 +92,7 @@ def test_what_is_set_is_in_the_project_and_what_is_left_out_stays(
         ({"deploymentSpec": {"resources": {"limits": {"cpu": -1}}}}, "deploymentSpec.resources.limits.cpu"),
         ({"env": [{"name": "TIELINE_API_URL", "value": "x"}]}, "env[0].name"),
         ({"env": [{"name": "1A", "value": "x"}]}, "env[0].name"),
-        ({"env": [{"name": "A"}]}, "env[0].value"),
+        ({"env": [{"name": "A"}]}, "env[0]"),
         ({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, "env"),
         ({"env": [{"name": "A", "value": "x" * 4097}]}, "env[0].value"),
         ({"env": [{"name": f"A{number}", "value": ""} for number in range(65)]}, "env"),
@@ -183,3 +184,34 @@ def test_a_webhook_is_called_only_where_something_is_deployed(client: Client) ->
     assert client("POST", f"{call}?env_id=01JD3Y9D3E5TQ0M3H7RS8XA1BG", body).status == 404
     client.ok("POST", f"/projects/{project['id']}/suspend?environment=production")
     assert client("POST", call, body).status == 409, "suspended"
+
+
+def test_a_variable_comes_from_a_secret_whose_value_no_answer_has(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project = make_project(client)
+    secret = ("create", "secret", "generic", "of-env", "--type=tieline.dev/credential")
+    kubectl(*secret, "--from-literal=password=s3cr3t-of-env", namespace=org.namespace)
+    env = [
+        {"name": "LEVEL", "value": "debug"},
+        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "of-env", "key": "password"}}},
+    ]
+    client.ok("PUT", path(project), {"env": env}, status=204)
+    assert runtime(kubectl, org, project) == {"env": env}
+    assert config(client, project)["env"] == env
+    assert "s3cr3t" not in str(client.ok("GET", f"/projects/{project['id']}"))
+    # From a value to a Secret and back.
+    swapped = [{**env[1], "name": "LEVEL"}, {"name": "PASSWORD", "value": "plain"}]
+    client.ok("PUT", path(project), {"env": swapped}, status=204)
+    assert runtime(kubectl, org, project) == {"env": swapped}
+
+
+def test_answers_tell_variables_of_the_project_from_the_environments_own(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project = make_project(client)
+    client.ok("PUT", path(project), {"env": [{"name": "OWN", "value": "1"}]}, status=204)
+    patch = json.dumps({"spec": {"runtime": {"env": [{"name": "ALL", "value": "2"}]}}})
+    kubectl("patch", "project", project["id"].lower(), "--type=merge", "-p", patch, namespace=org.namespace)
+    wanted = [{"name": "ALL", "value": "2", "inherited": True}, {"name": "OWN", "value": "1"}]
+    assert eventually("known", lambda: config(client, project)["env"] == wanted)
