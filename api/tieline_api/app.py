@@ -55,6 +55,7 @@ from tieline_api.internal.legacy_pods import LegacyPods
 from tieline_api.internal.limits import add_internal_limits
 from tieline_api.internal.otlp_receiver import add_traces
 from tieline_api.internal.packages import add_packages
+from tieline_api.internal.outcomes import add_internal_outcomes
 from tieline_api.internal.schedules import add_schedules
 from tieline_api.internal.tokens import add_internal_tokens
 from tieline_api.runs.history import RunHistory
@@ -70,6 +71,7 @@ from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.credential_secrets import CachingSecretClient, CredentialStore
 from tieline_api.store.expiry_gc import ExpiredCredentialCollector
 from tieline_api.store.project_files import ProjectFiles
+from tieline_api.store.refusal_reports import RefusalReports
 from tieline_api.store.secret_gc import SecretCollector
 from tieline_api.store.stored_documents import make_documents
 from tieline_api.store.writer import Writer
@@ -154,6 +156,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         memberships=Memberships(
             access, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds
         ),
+        refusals=RefusalReports(kube, world),
         references=SecretAccess(access, secret_reads),
         oauth_states=states,
         token_manager=TokenManager(
@@ -263,6 +266,7 @@ def make_apps(
         add_schedules(app, platform)
         add_internal_tokens(app, platform)
         add_internal_limits(app, platform)
+        add_internal_outcomes(app, platform)
         add_traces(app, platform)
     add_packages(internal, platform)
     add_metrics(monitoring, platform, metrics)

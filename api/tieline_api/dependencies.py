@@ -29,6 +29,7 @@ from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.credential_secrets import CredentialStore
 from tieline_api.store.documents import Documents
 from tieline_api.store.project_files import ProjectFiles
+from tieline_api.store.refusal_reports import RefusalReports
 from tieline_api.store.secret_gc import SecretCollector
 from tieline_api.store.writer import Writer
 from tieline_api.traces.backends import Traces
@@ -59,6 +60,8 @@ class Dependencies:
     access: Access
     memberships: Memberships
     """Callers' roles in organisations."""
+    refusals: RefusalReports
+    """Writes down what pods report of refused requests."""
     references: SecretAccess
     """Checks what callers may do with Secrets that their writes send elsewhere."""
     oauth_states: OAuthStateStore

@@ -11,8 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tieline_core.credentials.refusals import CONDITION
 from tieline_core.kubernetes import Resource
-from tieline_core.kubernetes.resources import NOTIFICATIONS, PROJECTS
+from tieline_core.kubernetes.resources import CONNECTIONS, NOTIFICATIONS, PROJECTS
 from tieline_core.resources.notifications import NotificationEvent
 from tieline_core.resources.projects import EnvironmentState
 from tieline_operator.apply.conditions import find_condition
@@ -210,6 +211,16 @@ def _objects(found: Objects, *, names: bool) -> Iterable[Metric]:
         (((str(state),), states[str(state)]) for state in EnvironmentState),
     )
     yield _incidents(found)
+    refused = sum(
+        (find_condition(item, CONDITION) or {}).get("status") == "False"
+        for item in found.get(CONNECTIONS, ())
+    )
+    yield _gauge(
+        "tieline_operator_connections_refused",
+        "Connections whose credentials their systems refuse",
+        (),
+        [((), refused)],
+    )
 
 
 def _incidents(found: Objects) -> Metric:

@@ -202,6 +202,7 @@ class Context(Generic[V]):
             self._configuration.tokens,
             self._configuration.redactor,
             self._configuration.gate,
+            self._configuration.outcomes,
         )
 
     async def credentials(self, template: str, *, rejected: AccessToken | None = None) -> Credentials:

@@ -20,6 +20,7 @@ from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.connectors import Variable
 from tieline_api.schemas.credential_data import CredentialData, OAuth2TokenData
 from tieline_core.credentials.linker import canonical
+from tieline_core.credentials.refusals import refusals_of
 from tieline_core.credentials.validation.credential_findings import WITH_TOKENS
 from tieline_core.identity.ids import (
     credential_id,
@@ -96,6 +97,19 @@ def connection_to_rest(
         connection_template_id=object_id(template) if template else None,
         limits=limits_to_rest(spec),
         expose_to_code=True if spec.get("exposeToCode") else None,
+        refused=_refused(obj),
+    )
+
+
+def _refused(obj: ObjectView) -> rest.RefusedRequests | None:
+    known = refusals_of(obj)
+    if known is None or known.accepted is not None:
+        return None
+    return rest.RefusedRequests(
+        status=known.status,
+        count=known.count,
+        since=format_time(known.since),
+        last_at=format_time(known.last),
     )
 
 

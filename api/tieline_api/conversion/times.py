@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from tieline_core.credentials.refusals import REPORTER
 from tieline_core.identity.ids import parse_time
 
 UPDATED = "tieline.dev/updated-at"
 """Where caches keep the time of the last change of the spec (never written to the cluster)."""
-_OPERATOR = "tieline-operator"
+_NOBODY = frozenset({"tieline-operator", REPORTER})
+"""Managers that write what no person or client has changed."""
 
 
 def created_at(obj: Mapping[str, Any]) -> str:
@@ -22,7 +24,7 @@ def updated_at(obj: Mapping[str, Any]) -> str:
     times: list[str] = [
         entry["time"]
         for entry in obj["metadata"].get("managedFields") or ()
-        if entry.get("time") and not entry.get("subresource") and entry.get("manager") != _OPERATOR
+        if entry.get("time") and not entry.get("subresource") and entry.get("manager") not in _NOBODY
     ]
     remembered: str | None = (obj["metadata"].get("annotations") or {}).get(UPDATED)
     return max([created_at(obj), *times, *([remembered] if remembered else [])])

@@ -12,6 +12,7 @@ from tieline_api.conversion.projects import environment_status
 from tieline_api.conversion.schedules import schedule_controls
 from tieline_api.internal import configuration_sources
 from tieline_api.internal.pod_credentials import credential
+from tieline_core.credentials.refusals import refusals_of
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.identity.names import possible_workloads, recorded_workload
 from tieline_core.kubernetes import resources as r
@@ -219,8 +220,16 @@ def connection_body(world: ClusterCache, connection: ObjectView, template: Objec
         "credentials": credentials,
         # Absent: the template does not ask for it. False: the connection is not open to code.
         **({"exposeToCode": exposed} if wanted else {}),
+        # So that whoever is answered well next says so.
+        **({"refused": True} if is_refused(connection) else {}),
         **_limits(world, connection, system_spec),
     }
+
+
+def is_refused(connection: ObjectView) -> bool:
+    """Whether the connection's system refuses its credentials, as far as pods have reported."""
+    known = refusals_of(connection)
+    return known is not None and known.accepted is None
 
 
 def _limits(world: ClusterCache, connection: ObjectView, system_spec: ObjectView) -> Json:

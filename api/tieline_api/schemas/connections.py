@@ -57,6 +57,19 @@ ExternalId = Annotated[str, StringConstraints(min_length=1, max_length=256, patt
 Credentials = Annotated[list[ConnectionCredential], Field(max_length=16)]
 
 
+class RefusedRequests(Rest):
+    """Requests that the system did not let in."""
+
+    status: int
+    """What the last one was answered with: 401 or 403."""
+    count: int
+    """How many are known of at least."""
+    since: TimeOut
+    """When they began."""
+    last_at: TimeOut
+    """When the last one was reported, to about five minutes."""
+
+
 class Connection(Rest):
     """A named set of credentials for a system."""
 
@@ -82,6 +95,8 @@ class Connection(Rest):
     """Its own limits, in the place of the system's."""
     expose_to_code: Literal[True] | None = None
     """True where code may read its credentials; absent otherwise."""
+    refused: RefusedRequests | None = None
+    """That the system refuses its credentials in daily use; absent while it does not."""
 
 
 class ConnectionUpdate(Rest):

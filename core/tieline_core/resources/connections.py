@@ -146,6 +146,11 @@ class Connection(CustomResource):
         columns=(
             Column(name="Name", path=".spec.name", description="The connection's name"),
             Column(name="System", path=".spec.systemRef.name", description="What it connects to"),
+            Column(
+                name="Accepted",
+                path='.status.conditions[?(@.type=="CredentialsAccepted")].status',
+                description="Whether the system accepts its credentials; empty where it never refused them",
+            ),
             *READY_COLUMNS,
         ),
         selectable=(".spec.systemRef.name", ".spec.endUserRef.name"),

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tieline_core.identity.ids import format_time, object_id
-from tieline_operator.apply.plan import Object, Outcome, Plan, failed
+from tieline_operator.apply.plan import Object, Outcome, Plan, PlannedCondition, failed
 
 READY = "Ready"
 ID_TAKEN = "IdTaken"
@@ -36,6 +36,7 @@ def full_status(obj: Object, plan: Plan, now: datetime) -> dict[str, Any]:
         conditions.append(_condition("Reconciling", "True", outcome, obj, now))
     if outcome.status == "False":
         conditions.append(_condition("Stalled", "True", outcome, obj, now))
+    conditions += [_condition(one.type, one.status, one, obj, now) for one in plan.conditions]
     content = {key: value for key, value in plan.status.items() if key != "id"}
     recorded = {} if outcome.reason == ID_TAKEN else {"id": object_id(obj)}
     return {**recorded, **content, "observedGeneration": generation, "conditions": conditions}
@@ -77,7 +78,9 @@ def invalid(error: ValidationError, kind: str) -> Outcome:
     return failed("Invalid", f"{which} is invalid; correct {'; '.join(errors[:_MAX_ERRORS])}{more}")
 
 
-def _condition(kind: str, status: str, outcome: Outcome, obj: Object, now: datetime) -> dict[str, Any]:
+def _condition(
+    kind: str, status: str, outcome: Outcome | PlannedCondition, obj: Object, now: datetime
+) -> dict[str, Any]:
     before = find_condition(obj, kind)
     same = before is not None and before["status"] == status
     return {

@@ -129,6 +129,19 @@ class PlannedEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlannedCondition:
+    """A condition beside Ready."""
+
+    type: str
+    status: str
+    """True, False or Unknown."""
+    reason: str
+    """One CamelCase word."""
+    message: str
+    """A sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The result of one reconcile of an object."""
 
@@ -138,6 +151,8 @@ class Plan:
     creations: tuple[Creation, ...] = ()
     children: tuple[Child, ...] = ()
     deletions: tuple[Deletion, ...] = ()
+    conditions: tuple[PlannedCondition, ...] = ()
+    """Those beside Ready."""
     events: tuple[PlannedEvent, ...] = ()
     """Posted once the status that they belong to is written."""
     on_refusal: "Callable[[Sequence[Refusal]], Plan] | None" = None

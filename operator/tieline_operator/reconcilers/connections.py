@@ -9,6 +9,7 @@ from yarl import URL
 
 from tieline_core.credentials.grant_request import SECRET_TAKEN
 from tieline_core.credentials.linker import Problem, scheme_in
+from tieline_core.credentials.refusals import CONDITION, Refusals, refusals_of
 from tieline_core.credentials.resolver import Grant
 from tieline_core.credentials.validation.credential_findings import (
     EXPIRED,
@@ -21,16 +22,19 @@ from tieline_core.credentials.validation.credential_findings import (
 from tieline_core.credentials.validation.references import ResolvedReferences, resolve_references
 from tieline_core.credentials.validation.scheme_findings import inline_findings
 from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts
+from tieline_core.identity.ids import format_time
 from tieline_core.kubernetes.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
 from tieline_core.resources import Connection, System
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.resources.parsed_cache import CONNECTION, SYSTEM
 from tieline_core.systems import connection_base_url, missing_variables
+from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import (
     Deletion,
     Object,
     Outcome,
     Plan,
+    PlannedCondition,
     PlannedEvent,
     failed,
     in_progress,
@@ -74,6 +78,10 @@ class ObservedConnection:
     """By the credential's id: the errors that the status contains already."""
     unused_secrets: tuple[Deletion, ...] = ()
     """The Secrets to delete."""
+    refusals: Refusals | None = None
+    """What pods have reported of requests that the system refused."""
+    reported_as: str = ""
+    """The status of the condition about them, as it is."""
 
 
 @dataclass(eq=False)
@@ -119,6 +127,8 @@ class ConnectionReconciler:
                 one["id"]: frozenset(one.get("errors") or ())
                 for one in obj.get("status", {}).get("credentials", [])
             },
+            refusals=refusals_of(obj),
+            reported_as=(find_condition(obj, CONDITION) or {}).get("status", ""),
             unused_secrets=await unused_secrets(cache, connection, now),
         )
         return plan(observed, now)
@@ -146,6 +156,9 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
         if own := inline_findings(item.auth_scheme_config)[:16]:
             entry["validationMessages"] = [one.message.to_dict() for one in own]
         credentials.append(entry | ({"expired": True} if has_expired(item, now) else {}))
+    accepted = acceptance(observed.refusals)
+    if accepted and accepted.status != (observed.reported_as or "True"):
+        events.append(PlannedEvent(accepted.reason, accepted.message, warning=accepted.status == "False"))
     waiting = next(_waiting(observed, now), None)
     if observed.id_conflict:
         outcome = observed.id_conflict
@@ -158,10 +171,27 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
     return Plan(
         outcome=outcome,
         status={"credentials": credentials} if credentials and observed.system else {},
+        conditions=(accepted,) if accepted else (),
         deletions=observed.unused_secrets,
         events=tuple(events),
         requeue_after=min(((moment - now).total_seconds() for moment in again), default=None),
     )
+
+
+def acceptance(refusals: Refusals | None) -> PlannedCondition | None:
+    """Whether the system accepts the credentials, as far as requests of pods show; None while none was refused."""
+    if refusals is None:
+        return None
+    since, last = format_time(refusals.since), format_time(refusals.last)
+    refused = f"answered at least {refusals.count} requests with {refusals.status} from {since} to {last}"
+    if refusals.accepted is not None:
+        message = f"The system accepts requests again since {format_time(refusals.accepted)}; it {refused}"
+        return PlannedCondition(type=CONDITION, status="True", reason="RequestsAccepted", message=message)
+    message = (
+        f"The system {refused}. Correct the credentials, or connect again; for 403, ask for the rights that are "
+        "missing. The next request that is accepted ends this"
+    )
+    return PlannedCondition(type=CONDITION, status="False", reason="RequestsRefused", message=message)
 
 
 def _problems(observed: ObservedConnection) -> Iterator[Outcome]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tieline.configuration.api_tokens import AccessTokens
-from tieline.configuration.request_gates import RequestGate
+from tieline.configuration.request_gates import RequestGate, RequestOutcomes
 from tieline.configuration.snapshot import Snapshot, learn_secrets
 from tieline.telemetry.redaction import Redactor
 
@@ -39,6 +39,8 @@ class Configuration:
         """Where other access tokens come from after a 401; None where nobody can be asked."""
         self.gate: RequestGate | None = None
         """Where requests through connections with limits wait; None: nobody keeps to limits."""
+        self.outcomes: RequestOutcomes | None = None
+        """Told how systems answer; None: nobody is."""
         self.redactor = redactor
         """Knows the secrets of the environment's connections."""
         self.followers: list[Callable[[], None]] = []

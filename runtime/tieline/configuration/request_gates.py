@@ -6,6 +6,13 @@ from typing import Protocol
 from tieline.configuration.snapshot import Connection
 
 
+class RequestOutcomes(Protocol):
+    """Who is told how systems answer, for the state of connections' credentials."""
+
+    def answered(self, connection: Connection, status: int) -> None:
+        """A request through a connection was answered with a status that stands. Neither waits nor raises."""
+
+
 class RequestGate(Protocol):
     """Where requests through connections with limits wait for their turn."""
 

@@ -122,6 +122,8 @@ class Connection:
     exposed: bool | None = None
     """Whether code may read the credentials: None where the template does not ask for it, False where the connection
     is not open to code."""
+    refused: bool = False
+    """Whether the platform has been told that the system refuses the credentials."""
 
     def secrets(self) -> Iterator[str | bytes]:
         """The values that must never be written anywhere: the credentials', and a password in the URL."""
@@ -316,6 +318,7 @@ def _connection(template: str, body: dict[str, Any]) -> Connection:
         template=template,
         base_url=str(body.get("baseUrl") or ""),
         limits=_limits(where, body.get("limits")),
+        refused=body.get("refused") is True,
         exposed=bool(body["exposeToCode"]) if "exposeToCode" in body else None,
         credentials=tuple(
             parse_credential(_as_mapping(item, f"{where}.credentials[{index}]"))

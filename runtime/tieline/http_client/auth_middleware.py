@@ -11,7 +11,7 @@ from tieline.auth.prepared_request import InvalidCredentialError, PreparedReques
 from tieline.auth.schemes import authenticate
 from tieline.auth.urls import origin, shown
 from tieline.configuration.api_tokens import AccessTokens
-from tieline.configuration.request_gates import RequestGate
+from tieline.configuration.request_gates import RequestGate, RequestOutcomes
 from tieline.configuration.snapshot import Connection
 from tieline.errors import ForeignRedirectError
 from tieline.http_client.responses import Response
@@ -39,12 +39,18 @@ class AuthMiddleware:
     redact: Redactor
     gate: RequestGate | None = None
     """Where each further request of it waits; the first has waited already."""
+    outcomes: RequestOutcomes | None = None
+    """Told the statuses that stand."""
     _sent: bool = False
     _given: BytesPayload | None = None
     _repeated: bool = False
+    _is_unclear: bool = False
+    """Whether the last answer is a 401 that another access token could have changed."""
 
     async def __call__(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
         response = await self._traced(request, send)
+        if self.outcomes is not None and not self._is_unclear:
+            self.outcomes.answered(self.connection, response.status)
         if isinstance(response, Response):
             response.describe(template=self.connection.template, redact=self.redact)
         return response
@@ -81,7 +87,10 @@ class AuthMiddleware:
         url, headers = request.url, request.headers.copy()
         await self._apply(request, connection)
         response = await send(request)
-        if response.status != 401 or self._repeated or not _is_there_again(request):
+        if response.status != 401 or self._repeated:
+            return response
+        if not _is_there_again(request):
+            self._is_unclear = any(one.scheme == "oauth2" for one in connection.credentials)
             return response
         other = await tokens.instead_of(connection)
         if other is None:

@@ -13,7 +13,7 @@ from yarl import URL
 from tieline.auth.schemes import check
 from tieline.auth.urls import join
 from tieline.configuration.api_tokens import AccessTokens
-from tieline.configuration.request_gates import RequestGate
+from tieline.configuration.request_gates import RequestGate, RequestOutcomes
 from tieline.configuration.snapshot import Connection
 from tieline.errors import RequestTimeoutError
 from tieline.http_client.auth_middleware import AuthMiddleware
@@ -60,7 +60,7 @@ class Session:
     ['A-1', 'A-2', 'A-1', 'A-2']
     """
 
-    __slots__ = ("_client", "_gate", "_look_up", "_redact", "_tokens", "_tracer")
+    __slots__ = ("_client", "_gate", "_look_up", "_outcomes", "_redact", "_tokens", "_tracer")
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class Session:
         tokens: AccessTokens | None = None,
         redact: Redactor | None = None,
         gate: RequestGate | None = None,
+        outcomes: RequestOutcomes | None = None,
     ) -> None:
         self._client = client
         self._look_up = look_up
@@ -77,6 +78,7 @@ class Session:
         self._tokens = tokens
         self._redact = redact or Redactor()
         self._gate = gate
+        self._outcomes = outcomes
 
     async def __aenter__(self) -> "Session":
         return self
@@ -110,7 +112,9 @@ class Session:
         connection = self._look_up()
         check(connection)
         target = join(base=connection.base_url, path=url, template=connection.template)
-        applying = AuthMiddleware(connection, target, self._tracer, self._tokens, self._redact)
+        applying = AuthMiddleware(
+            connection, target, self._tracer, self._tokens, self._redact, outcomes=self._outcomes
+        )
         middlewares = (*(options.get("middlewares") or ()), applying)
         options = {**options, "middlewares": middlewares}
         gate = self._gate

@@ -17,6 +17,7 @@ from tieline.configuration.current import Configuration
 from tieline.configuration.secret_environment import learn_environment
 from tieline.connectors.caller import Connectors
 from tieline.errors import CodeError, ConfigurationError
+from tieline.http_client.outcomes import OutcomeReporter
 from tieline.http_client.session import new_client
 from tieline.scheduling.claims import ClaimTerms
 from tieline.scheduling.scheduler import Scheduler
@@ -30,6 +31,7 @@ from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Runner
 from tieline.telemetry import logs, termination_message
+from tieline.telemetry.exporter import Exporter
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Tracer
 from tieline_common.cancellation import cancel_and_wait
@@ -87,6 +89,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
     async with new_client(settings.egress) as client, new_client() as to_api:
         configuration.tokens = wiring.tokens_of(settings, redactor, client, to_api)
         configuration.gate = gate = wiring.gate_of(settings, to_api)
+        configuration.outcomes = outcomes = wiring.outcomes_of(settings, to_api)
         users = wiring.users_of(settings, configuration, to_api)
         documents = wiring.documents_of(settings, to_api)
         events = event_server(settings, tasks)
@@ -153,7 +156,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
         # Connect after listening: a port that is taken ends the server before the cleanup below can end this task.
         events.connect(keeps_inputs=lambda: configuration.current.keep_inputs)
         feed = asyncio.create_task(source.run(configuration.publish)) if source else None
-        sending = asyncio.create_task(exporter.run())
+        sending = asyncio.create_task(_send(exporter, outcomes))
         starting = asyncio.create_task(
             _start(
                 configuration,
@@ -193,6 +196,11 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             await exporter.flush()
             runner.close()
     logger.info("Stopped")
+
+
+async def _send(exporter: Exporter, outcomes: OutcomeReporter | None) -> None:
+    """Send spans, and what the platform is told of refused requests, until cancelled."""
+    await asyncio.gather(exporter.run(), *([outcomes.run()] if outcomes else []))
 
 
 async def _start(configuration: Configuration, *begin: Callable[[], None]) -> None:

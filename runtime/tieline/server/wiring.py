@@ -14,6 +14,7 @@ from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
 from tieline.context import Named, RunMetadata
 from tieline.execution.ulids import new_ulid
 from tieline.http_client.limit_sources import ApiLimits, LimitSource, OwnLimits
+from tieline.http_client.outcomes import OutcomeReporter
 from tieline.http_client.request_gate import LimitGate
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Limits, Runner
@@ -67,6 +68,13 @@ def gate_of(settings: Settings, client: aiohttp.ClientSession) -> LimitGate:
         source = ApiLimits(PodApi(client, settings.api_url, settings.token_file))
     labels = environment_labels(settings.project_name, settings.environment)
     return LimitGate(source, pod=new_ulid(), metrics=LimitMetrics(labels=labels))
+
+
+def outcomes_of(settings: Settings, client: aiohttp.ClientSession) -> OutcomeReporter | None:
+    """Tells the platform of refused requests; None at one's own desk."""
+    if settings.connections_file is not None or settings.api_url is None:
+        return None
+    return OutcomeReporter(PodApi(client, settings.api_url, settings.token_file))
 
 
 def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:

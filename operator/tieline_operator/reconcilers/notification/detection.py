@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tieline_core.credentials.refusals import CONDITION
 from tieline_core.credentials.validation.credential_findings import EXPIRED, REFUSED
 from tieline_core.identity.ids import format_time
 from tieline_core.resources.notifications import FailureRate, Incident, NotificationEvent
@@ -105,6 +106,14 @@ def _of_connections(connections: Sequence[Object]) -> Iterator[Detected]:
                 event=NotificationEvent.AUTHORISATION_NEEDED,
                 subject=connection["metadata"]["name"],
                 message=f'Connection "{connection["spec"]["name"]}": {ready["message"][:_MAX_DETAIL]}',
+            )
+            continue
+        accepted = find_condition(connection, CONDITION)
+        if accepted and accepted["status"] == "False":
+            yield Detected(
+                event=NotificationEvent.AUTHORISATION_NEEDED,
+                subject=connection["metadata"]["name"],
+                message=f'Connection "{connection["spec"]["name"]}": {accepted["message"][:_MAX_DETAIL]}',
             )
 
 

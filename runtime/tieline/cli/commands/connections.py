@@ -42,7 +42,7 @@ def list_connections(
                 item["name"],
                 names.get(item.get("systemId"), item.get("systemId")),
                 ", ".join(_types(item)),
-                styled("failed") if _errors(item) else "",
+                styled("failed") if _errors(item) else styled("refused") if item.get("refused") else "",
                 age(item["updatedAt"]),
                 item["id"],
             )
