@@ -54,8 +54,8 @@ from tieline_api.internal.environment import LEGACY_PODS, add_internal
 from tieline_api.internal.legacy_pods import LegacyPods
 from tieline_api.internal.limits import add_internal_limits
 from tieline_api.internal.otlp_receiver import add_traces
-from tieline_api.internal.packages import add_packages
 from tieline_api.internal.outcomes import add_internal_outcomes
+from tieline_api.internal.packages import add_packages
 from tieline_api.internal.schedules import add_schedules
 from tieline_api.internal.tokens import add_internal_tokens
 from tieline_api.runs.history import RunHistory

@@ -12,8 +12,8 @@ from yarl import URL
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
-from tieline.credentials import AccessToken, Credentials, exposed
 from tieline.connectors.caller import Caller, Connectors
+from tieline.credentials import AccessToken, Credentials, exposed
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.events.run_events import RunEvents

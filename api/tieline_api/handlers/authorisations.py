@@ -28,9 +28,9 @@ from tieline_core.oauth.token_client import TokenClient, TokenError, Unreachable
 from tieline_core.resources.auth_schemes import OAuth2Client
 from tieline_core.resources.connections import CredentialType
 
-# Credentials that tokens of an authorisation can replace.
-_OAUTH2_TYPES = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
-_OAUTH1_TYPES = (CredentialType.OAUTH1,)
+# Credentials that tokens of an authorisation can replace; none is one that is still to be connected.
+_OAUTH2_TYPES = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN, CredentialType.NONE)
+_OAUTH1_TYPES = (CredentialType.OAUTH1, CredentialType.NONE)
 
 
 async def initialise_oauth2(call: Call[None, rest.OAuth2Initialise]) -> Reply:

@@ -23,6 +23,7 @@ from tieline_api.use_cases.connection_update import (
     refuse_taken_name,
     update_connection_object,
 )
+from tieline_api.use_cases.connection_uses import is_used
 from tieline_api.use_cases.status_overlay import connection_with_findings, system_with_findings
 from tieline_api.use_cases.user_create import resolve_user
 from tieline_core.objects import Object
@@ -182,7 +183,16 @@ async def _unlink(call: Call[Any, Any], template: Object, connection: Object) ->
 
 
 def _chosen(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
-    """The connections that the query asks for, in order; none of a system or a user that is not there."""
+    """The connections that the query asks for, in order."""
+    rows = _of_system_and_user(call)
+    unused = call.query.unused
+    if unused is None:
+        return rows
+    return [row for row in rows if is_used(call.platform.world, row.obj) is not unused]
+
+
+def _of_system_and_user(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
+    """The connections of the query's system and user, in order; none of those that are not there."""
     world, query, namespace = call.platform.world, call.query, call.namespace
     system = world.find(world.systems, namespace, query.system_id) if query.system_id is not None else None
     user = world.user(namespace, query.end_user_id) if query.end_user_id is not None else None

@@ -161,6 +161,57 @@ class ConnectionsQuery(PageQuery):
     """Only those of this system."""
     end_user_id: Annotated[str, StringConstraints(max_length=256)] | None = None
     """Only those of this user."""
+    unused: bool | None = None
+    """Only those that no template and no activation uses (true), or that one does (false)."""
+
+
+class UsingTemplate(Rest):
+    """A static connection template that is linked to a connection."""
+
+    connection_template_id: UlidOut
+    """The template."""
+    name: str
+    """The name by which code refers to it."""
+    project_id: UlidOut | None = None
+    """Its project; absent where that does not exist."""
+    project_name: str = ""
+    """The project's name."""
+    environment_id: UlidOut | None = None
+    """Its environment; absent with the project."""
+    environment_name: str
+    """The environment's name."""
+
+
+class UsingActivation(Rest):
+    """An activation that has a connection."""
+
+    id: UlidOut
+    """The activation's id."""
+    user_id: UlidOut | None = None
+    """The user; absent for an environment's own activation, and for a user that does not exist."""
+    external_id: str = ""
+    """The user's id in your application."""
+    display_name: str = ""
+    """The user's name."""
+    project_id: UlidOut | None = None
+    """The project; absent where that does not exist."""
+    project_name: str = ""
+    """The project's name."""
+    environment_name: str
+    """The environment's name."""
+
+
+class ConnectionUses(Rest):
+    """What uses a connection."""
+
+    templates: list[UsingTemplate]
+    """The connection templates that are linked to it, oldest first: at most 100."""
+    template_count: int
+    """How many there are in all."""
+    activations: list[UsingActivation]
+    """The activations that have it, oldest first: at most 100."""
+    activation_count: int
+    """How many there are in all."""
 
 
 class ConnectionTest(Rest):

@@ -495,6 +495,21 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
         "headers": {"content-type": "application/json; charset=utf-8"},
         "body": '{"hello": "world"}',
     },
+    connections.ConnectionUses: {
+        "templates": [
+            {
+                "connectionTemplateId": TEMPLATE_ID,
+                "name": "shop",
+                "projectId": PROJECT_ID,
+                "projectName": "Order sync",
+                "environmentId": ENVIRONMENT_ID,
+                "environmentName": "production",
+            }
+        ],
+        "templateCount": 1,
+        "activations": [],
+        "activationCount": 0,
+    },
     connections.ConnectionTest: {"method": "GET", "path": "/me"},
     connections.ConnectionTestResult: {
         "ok": True,

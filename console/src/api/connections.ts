@@ -6,15 +6,19 @@ export type Connection = Schemas["Connection"];
 
 const PAGE = 200;
 
-export function useConnections() {
+/** All connections, or those that nothing uses. */
+export function useConnections({ unused = false } = {}) {
   const { id } = useOrganisation();
   return useInfiniteQuery({
-    queryKey: ["connections", id],
+    queryKey: ["connections", id, unused],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) =>
       answer(
         api.GET("/api/v2/o/{organisation_id}/connections", {
-          params: { path: { organisation_id: id }, query: { first: PAGE, after: pageParam } },
+          params: {
+            path: { organisation_id: id },
+            query: { first: PAGE, after: pageParam, unused: unused || undefined },
+          },
         }),
       ),
     getNextPageParam: (page) => page.next ?? undefined,
@@ -36,23 +40,97 @@ export function useConnection(connection: string) {
   });
 }
 
-/** Puts another value in the place of a key. The old one is gone then. */
+export type Part = Connection["credentials"][number];
+
+/** Stores other values of one credential. The old ones are gone then; the other credentials stay. */
 export function useRotation(connection: Connection) {
   const { id } = useOrganisation();
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ credential, value }: { credential: Connection["credentials"][number]; value: string }) => {
-      const changed = { type: "string" as const, data: { string: { value } } };
-      const credentials = [{ ...credential, credential: { ...credential.credential, ...changed } }];
-      const others = connection.credentials.filter((each) => each !== credential);
-      return answer(
+    gcTime: 0,
+    mutationFn: ({ part, credential }: { part: Part; credential: object }) =>
+      answer(
         api.PUT("/api/v2/o/{organisation_id}/connections/{connection_id}", {
           params: { path: { organisation_id: id, connection_id: connection.id } },
-          body: { credentials: [...others, ...credentials] as never },
+          body: {
+            credentials: connection.credentials.map((each) =>
+              each === part ? { id: each.id, credential } : { id: each.id },
+            ) as never,
+          },
+        }),
+      ),
+    onSettled: () => client.invalidateQueries({ queryKey: ["connection", id, connection.id] }),
+  });
+}
+
+export interface NewConnection {
+  template: string;
+  name: string;
+  externalId?: string;
+  credentials: object[];
+}
+
+export function useNewConnection() {
+  const { id } = useOrganisation();
+  const client = useQueryClient();
+  return useMutation({
+    gcTime: 0,
+    mutationFn: ({ template, ...connection }: NewConnection) =>
+      answer(
+        api.POST("/api/v2/o/{organisation_id}/connections", {
+          params: { path: { organisation_id: id } },
+          body: { connectionTemplateId: template, connection: connection as never },
+        }),
+      ),
+    onSuccess: () =>
+      Promise.all([
+        client.invalidateQueries({ queryKey: ["connections", id] }),
+        client.invalidateQueries({ queryKey: ["templates", id] }),
+      ]),
+  });
+}
+
+export function useConnectionDeletion(connection: string) {
+  const { id } = useOrganisation();
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: async (): Promise<void> => {
+      await answer(
+        api.DELETE("/api/v2/o/{organisation_id}/connections/{connection_id}", {
+          params: { path: { organisation_id: id, connection_id: connection } },
         }),
       );
     },
-    onSuccess: () => client.invalidateQueries({ queryKey: ["connection", id, connection.id] }),
+    onSuccess: () => client.invalidateQueries({ queryKey: ["connections", id] }),
+  });
+}
+
+/** Sends a request that changes nothing through the connection. */
+export function useConnectionTest(connection: string) {
+  const { id } = useOrganisation();
+  return useMutation({
+    mutationFn: (path: string) =>
+      answer(
+        api.POST("/api/v2/o/{organisation_id}/connections/{connection_id}/test", {
+          params: { path: { organisation_id: id, connection_id: connection } },
+          body: { method: "GET", path },
+        }),
+      ),
+  });
+}
+
+/** The templates and activations that a connection is used by. */
+export function useUses(connection: string) {
+  const { id } = useOrganisation();
+  return useQuery({
+    queryKey: ["uses", id, connection],
+    queryFn: () =>
+      answer(
+        api.GET("/api/v2/o/{organisation_id}/connections/{connection_id}/uses", {
+          params: { path: { organisation_id: id, connection_id: connection } },
+        }),
+      ),
+    refetchInterval: 15_000,
   });
 }
 

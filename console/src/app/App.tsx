@@ -18,6 +18,8 @@ const ProjectPage = lazy(() => import("../pages/ProjectPage"));
 const DeadLettersPage = lazy(() => import("../pages/DeadLettersPage"));
 const ConnectionsPage = lazy(() => import("../pages/ConnectionsPage"));
 const ConnectionPage = lazy(() => import("../pages/ConnectionPage"));
+const SystemPage = lazy(() => import("../pages/SystemPage"));
+const ConnectorPage = lazy(() => import("../pages/ConnectorPage"));
 const SystemsPage = lazy(() => import("../pages/SystemsPage"));
 const SchedulesPage = lazy(() => import("../pages/SchedulesPage"));
 const NotificationsPage = lazy(() => import("../pages/NotificationsPage"));
@@ -87,6 +89,10 @@ function Organisations({ me }: { me: Me }) {
             <Route path="/:o/connections" component={ConnectionsPage} />
             <Route path="/:o/connections/:connection">
               {({ connection }) => <ConnectionPage key={connection} connection={connection} />}
+            </Route>
+            <Route path="/:o/systems/:system">{({ system }) => <SystemPage key={system} system={system} />}</Route>
+            <Route path="/:o/connectors/:connector">
+              {({ connector }) => <ConnectorPage key={connector} connector={connector} />}
             </Route>
             <Route path="/:o/systems" component={SystemsPage} />
             <Route path="/:o/users" component={UsersPage} />

@@ -73,7 +73,8 @@ function Navigation({ organisation }: { organisation: OpenOrganisation }) {
           <div className="nav-title">{group}</div>
           {PAGES.filter((each) => each.group === group).map((each) => {
             const target = `/${organisation.namespace}/${each.path}`;
-            const current = (ofRun ? "runs" : location.split("/")[2]) === each.path;
+            const part = location.split("/")[2];
+            const current = (ofRun ? "runs" : part === "connectors" ? "systems" : part) === each.path;
             return (
               <Link key={each.path} href={target} className="nav" aria-current={current ? "page" : undefined}>
                 <Icon name={each.icon} />

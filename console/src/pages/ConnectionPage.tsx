@@ -1,20 +1,32 @@
 import { type FormEvent, useState } from "react";
-import { Link } from "wouter";
-import { type Connection, stateOf, useConnection, useRotation } from "../api/connections";
+import { Link, useLocation } from "wouter";
+import { useAuthorisation } from "../api/authorise";
+import {
+  type Connection,
+  type Part,
+  stateOf,
+  useConnection,
+  useConnectionDeletion,
+  useConnectionTest,
+  useRotation,
+  useUses,
+} from "../api/connections";
 import { useOrganisation } from "../app/organisation";
 import { Card, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
+import { ChangesCard, OwnedNote } from "../components/Changes";
+import { CredentialFields } from "../components/CredentialFields";
 import { Dialog } from "../components/Dialog";
 import { useToast } from "../components/Toasts";
-import { safeUrl } from "../lib/links";
+import { credentialOf, nameOf, planOf } from "../lib/credentials";
+import { path, safeUrl } from "../lib/links";
 import { useNow } from "../lib/time";
 import { ConnectionBadge } from "./ConnectionsPage";
 
-type Part = Connection["credentials"][number];
-
 export default function ConnectionPage({ connection }: { connection: string }) {
-  const { namespace } = useOrganisation();
+  const { namespace, canEdit } = useOrganisation();
   const found = useConnection(connection);
   const now = useNow();
+  const [deleting, setDeleting] = useState(false);
   if (found.isPending) return <Loading what="the connection" />;
   if (!found.data) return <Failure error={found.error} />;
   const data = found.data;
@@ -25,34 +37,56 @@ export default function ConnectionPage({ connection }: { connection: string }) {
         title={data.name}
         crumbs={<Link href={`/${namespace}/connections`}>Connections</Link>}
         sub={<ConnectionBadge state={stateOf(data, now).state} />}
-      />
+      >
+        {canEdit && (
+          <button type="button" className="button danger" onClick={() => setDeleting(true)}>
+            Delete…
+          </button>
+        )}
+      </PageHead>
       <Failure error={found.error} />
+      <OwnedNote object={data.id} />
       <div className="split">
-        <Card title="About">
-          <Facts
-            of={[
-              ["Connection", <code key="id">{data.id}</code>],
-              ["System", data.systemId && <code>{data.systemId}</code>],
-              [
-                "Base URL",
-                url && (
-                  <a className="link" href={url} target="_blank" rel="noreferrer">
-                    {data.baseUrl}
-                  </a>
-                ),
-              ],
-              ["Made", <Time key="made" value={data.createdAt} />],
-              ["Changed", <Time key="changed" value={data.updatedAt} />],
-            ]}
-          />
-        </Card>
-        <Card title="Credentials" flush>
-          {data.credentials.length === 0 && <div className="card-body dim">It has none.</div>}
-          {data.credentials.map((each, at) => (
-            <CredentialRow key={each.id ?? at} part={each} connection={data} />
-          ))}
-        </Card>
+        <div className="stack">
+          <Card title="Credentials" flush>
+            {data.credentials.length === 0 && <div className="card-body dim">It has none.</div>}
+            {data.credentials.map((each, at) => (
+              <CredentialRow key={each.id ?? at} part={each} connection={data} />
+            ))}
+          </Card>
+          <Card title="About">
+            <Facts
+              of={[
+                ["Connection", <code key="id">{data.id}</code>],
+                [
+                  "System",
+                  data.systemId && (
+                    <Link className="link" href={path(namespace, "systems", data.systemId)}>
+                      <code>{data.systemId}</code>
+                    </Link>
+                  ),
+                ],
+                [
+                  "Base URL",
+                  url && (
+                    <a className="link" href={url} target="_blank" rel="noreferrer">
+                      {data.baseUrl}
+                    </a>
+                  ),
+                ],
+                ["Made", <Time key="made" value={data.createdAt} />],
+                ["Changed", <Time key="changed" value={data.updatedAt} />],
+              ]}
+            />
+          </Card>
+          {canEdit && <TestCard connection={data.id} />}
+        </div>
+        <div className="stack">
+          <Uses connection={data.id} />
+          <ChangesCard object={data.id} />
+        </div>
       </div>
+      {deleting && <DeleteDialog connection={data} onClose={() => setDeleting(false)} />}
     </>
   );
 }
@@ -60,14 +94,16 @@ export default function ConnectionPage({ connection }: { connection: string }) {
 function CredentialRow({ part, connection }: { part: Part; connection: Connection }) {
   const { canEdit } = useOrganisation();
   const [rotating, setRotating] = useState(false);
+  const authorisation = useAuthorisation(connection);
   const errors = part.credential?.errors;
+  const plan = planOf(part.authSchemeConfig);
+  const open = authorisation.now.state === "open";
   return (
     <div className="problem">
       <span className={`dot ${errors?.length ? "bad" : errors ? "good" : ""}`} />
       <div className="grow stack-s">
         <div>
-          <strong>{part.authSchemeConfig?.type ?? part.credential?.type ?? "credential"}</strong>{" "}
-          <span className="dim">{part.credential?.name}</span>
+          <strong>{nameOf(part.authSchemeConfig)}</strong> <span className="dim">{part.credential?.name}</span>
         </div>
         {errors?.map((each) => (
           <div key={each} className="note bad">
@@ -80,8 +116,16 @@ function CredentialRow({ part, connection }: { part: Part; connection: Connectio
             Expires <Time value={part.credential.expiresAt} />
           </span>
         )}
+        {open && <div className="note">Go on in the window that has opened.</div>}
+        {authorisation.now.state === "done" && <div className="note good">Connected.</div>}
+        {authorisation.now.state === "failed" && <Failure error={authorisation.now.error} />}
       </div>
-      {canEdit && part.credential?.type === "string" && (
+      {canEdit && plan.authorise && (
+        <button type="button" className="button small" onClick={() => void authorisation.begin(part)}>
+          {part.credential?.data?.oauth2Token || !errors?.length ? "Connect again…" : "Connect…"}
+        </button>
+      )}
+      {canEdit && plan.fields.length > 0 && (
         <button type="button" className="button small" onClick={() => setRotating(true)}>
           Rotate…
         </button>
@@ -92,16 +136,17 @@ function CredentialRow({ part, connection }: { part: Part; connection: Connectio
 }
 
 function RotateDialog({ part, connection, onClose }: { part: Part; connection: Connection; onClose: () => void }) {
-  const [value, setValue] = useState("");
+  const [values, setValues] = useState<Record<string, string>>({});
   const rotation = useRotation(connection);
   const say = useToast();
+  const plan = planOf(part.authSchemeConfig);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     rotation.mutate(
-      { credential: part, value },
+      { part, credential: credentialOf(plan, values) },
       {
         onSuccess: () => {
-          say("The new key is stored. Pods use it within seconds.");
+          say("The new values are stored. Pods use them within seconds.");
           onClose();
         },
       },
@@ -109,7 +154,7 @@ function RotateDialog({ part, connection, onClose }: { part: Part; connection: C
   };
   return (
     <Dialog
-      title={`Rotate the key of ${connection.name}`}
+      title={`Rotate a credential of ${connection.name}`}
       onClose={onClose}
       foot={
         <>
@@ -122,19 +167,123 @@ function RotateDialog({ part, connection, onClose }: { part: Part; connection: C
         </>
       }
     >
-      <form id="rotate" className="field" onSubmit={submit}>
-        <label htmlFor="key">The new key. It is stored and never shown again.</label>
-        <input
-          id="key"
-          className="input"
-          type="password"
-          autoComplete="off"
-          required
-          value={value}
-          onChange={(event) => setValue(event.target.value)}
-        />
+      <p className="dim">The new values are stored and never shown again. The old ones are gone then.</p>
+      <form id="rotate" className="stack-s" onSubmit={submit}>
+        <CredentialFields plan={plan} values={values} onChange={setValues} />
       </form>
       <Failure error={rotation.error} />
+    </Dialog>
+  );
+}
+
+function TestCard({ connection }: { connection: string }) {
+  const test = useConnectionTest(connection);
+  const [where, setWhere] = useState("");
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    test.mutate(where);
+  };
+  return (
+    <Card title="Test">
+      <form className="stack-s" onSubmit={submit}>
+        <div className="row">
+          <span className="method">GET</span>
+          <input
+            className="input grow mono"
+            aria-label="Path to ask for"
+            placeholder="/me"
+            value={where}
+            onChange={(event) => setWhere(event.target.value)}
+          />
+          <button type="submit" className="button" disabled={test.isPending}>
+            {test.isPending ? "Testing…" : "Test"}
+          </button>
+        </div>
+        <Failure error={test.error} />
+        {test.data && <div className={test.data.ok ? "note good" : "note bad"}>{test.data.message}</div>}
+      </form>
+    </Card>
+  );
+}
+
+function Uses({ connection }: { connection: string }) {
+  const { namespace } = useOrganisation();
+  const uses = useUses(connection);
+  const data = uses.data;
+  const count = (data?.templateCount ?? 0) + (data?.activationCount ?? 0);
+  return (
+    <Card title="Used by" flush aside={<span className="small dim">{data && count}</span>}>
+      <Failure error={uses.error} />
+      {uses.isPending && <Loading what="what uses it" />}
+      {data && count === 0 && <div className="card-body dim">Nothing uses it.</div>}
+      {data?.templates.map((each) => (
+        <div key={each.connectionTemplateId} className="problem">
+          <div className="grow">
+            {each.projectId ? (
+              <Link className="link" href={path(namespace, "projects", each.projectId)}>
+                {each.projectName}
+              </Link>
+            ) : (
+              "a project that is gone"
+            )}{" "}
+            <span className="dim">· {each.environmentName}</span>
+          </div>
+          <span className="dim">
+            as <code>{each.name}</code>
+          </span>
+        </div>
+      ))}
+      {data?.activations.map((each) => (
+        <div key={each.id} className="problem">
+          <div className="grow">
+            {each.userId ? (
+              <Link className="link" href={path(namespace, "users", each.userId)}>
+                {each.displayName || each.externalId}
+              </Link>
+            ) : (
+              "everybody"
+            )}{" "}
+            <span className="dim">
+              in {each.projectName} · {each.environmentName}
+            </span>
+          </div>
+        </div>
+      ))}
+      {data && data.templates.length + data.activations.length < count && (
+        <div className="card-body dim">The first of each are shown.</div>
+      )}
+    </Card>
+  );
+}
+
+function DeleteDialog({ connection, onClose }: { connection: Connection; onClose: () => void }) {
+  const { namespace } = useOrganisation();
+  const [, navigate] = useLocation();
+  const deletion = useConnectionDeletion(connection.id);
+  const go = () =>
+    deletion.mutate(undefined, {
+      onSuccess: () => {
+        onClose();
+        navigate(`/${namespace}/connections`);
+      },
+    });
+  return (
+    <Dialog
+      title={`Delete ${connection.name}`}
+      onClose={onClose}
+      foot={
+        <>
+          <button type="button" className="button" onClick={onClose}>
+            Close
+          </button>
+          <button type="button" className="button danger" disabled={deletion.isPending} onClick={go}>
+            Delete
+          </button>
+        </>
+      }
+    >
+      <p>Its credentials are deleted too, and requests of code that uses it fail. This cannot be undone.</p>
+      <Failure error={deletion.error} />
     </Dialog>
   );
 }

@@ -1,9 +1,10 @@
-import { useCallback, useMemo } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { type Connection, type ConnectionState, stateOf, useConnections } from "../api/connections";
 import { useSystems } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { Badge, Empty, Failure, Loading, PageHead, Time, type Tone } from "../components/basics";
+import { NewConnectionDialog } from "../components/NewConnectionDialog";
 import { VirtualList } from "../components/VirtualList";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
@@ -19,6 +20,8 @@ const TONES: Record<ConnectionState, Tone> = {
   works: "good",
   "not checked": "idle",
 };
+/** Not a state: what no template and no activation uses. */
+const UNUSED = "unused";
 const WORST: ConnectionState[] = ["refused", "expired", "expires soon", "not checked", "works"];
 
 export function ConnectionBadge({ state }: { state: ConnectionState }) {
@@ -26,9 +29,10 @@ export function ConnectionBadge({ state }: { state: ConnectionState }) {
 }
 
 export default function ConnectionsPage() {
-  const { namespace } = useOrganisation();
-  const [filters, change] = useFilters(["search", "state"] as const);
-  const connections = useConnections();
+  const { canEdit, namespace } = useOrganisation();
+  const [making, setMaking] = useState(false);
+  const [filters, change] = useFilters(["search", "state", "system"] as const);
+  const connections = useConnections({ unused: filters.state === UNUSED });
   const systems = useSystems("");
   const now = useNow();
   const names = useMemo(
@@ -42,8 +46,9 @@ export default function ConnectionsPage() {
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const items = all
     .filter((each) => each.name.toLowerCase().includes(filters.search.toLowerCase()))
+    .filter((each) => !filters.system || each.systemId === filters.system)
     .map((connection) => ({ connection, ...stateOf(connection, now) }))
-    .filter((each) => !filters.state || each.state === filters.state)
+    .filter((each) => !filters.state || filters.state === UNUSED || each.state === filters.state)
     .sort((one, other) => WORST.indexOf(one.state) - WORST.indexOf(other.state));
   const total = connections.data?.pages[0]?.totalCount;
   return (
@@ -55,7 +60,14 @@ export default function ConnectionsPage() {
             ? undefined
             : `${total} with credentials of systems; the worst first${hasNextPage ? ` of the ${all.length} that are loaded` : ""}`
         }
-      />
+      >
+        {canEdit && (
+          <button type="button" className="button primary" onClick={() => setMaking(true)}>
+            New connection…
+          </button>
+        )}
+      </PageHead>
+      {making && <NewConnectionDialog onClose={() => setMaking(false)} />}
       <search className="filters">
         <input
           className="input"
@@ -68,8 +80,14 @@ export default function ConnectionsPage() {
         <Choice
           name="State"
           value={filters.state}
-          options={WORST.map((each) => [each, each])}
+          options={[...WORST, UNUSED].map((each) => [each, each])}
           onChange={(state) => change({ state })}
+        />
+        <Choice
+          name="System"
+          value={filters.system}
+          options={[...names]}
+          onChange={(system) => change({ system })}
         />
       </search>
       <Failure error={connections.error} />
@@ -79,11 +97,11 @@ export default function ConnectionsPage() {
         ) : items.length === 0 ? (
           <Empty
             title={all.length ? "No connection is like that" : "No connection yet"}
-            commands={all.length ? [] : [`kubectl explain connection.spec -n ${namespace}`]}
+            commands={all.length ? [] : [`kubectl explain connection.spec`, `tieline connections connect --help`]}
           >
             {all.length
               ? undefined
-              : "A connection joins a system and credentials. Make one with a manifest, or by REST."}
+              : "A connection joins a system and credentials. Make one here, with a manifest, or by REST."}
           </Empty>
         ) : (
           <VirtualList

@@ -1,12 +1,15 @@
 import { type FormEvent, useState } from "react";
+import { Link } from "wouter";
 import { type System, useConnectors, useImport, useSystems } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { Badge, Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { Dialog } from "../components/Dialog";
 import { useFilters } from "../lib/filters";
+import { path } from "../lib/links";
+import { newUlid } from "../lib/ulid";
 
 export default function SystemsPage() {
-  const { canEdit } = useOrganisation();
+  const { canAdminister, namespace } = useOrganisation();
   const [filters, change] = useFilters(["search"] as const);
   const [importing, setImporting] = useState(false);
   const systems = useSystems(filters.search);
@@ -15,7 +18,7 @@ export default function SystemsPage() {
   return (
     <>
       <PageHead title="Systems and connectors" sub="What your integrations can talk to">
-        {canEdit && (
+        {canAdminister && (
           <button type="button" className="button primary" onClick={() => setImporting(true)}>
             Import…
           </button>
@@ -56,7 +59,7 @@ export default function SystemsPage() {
             <Empty title="No connector">An imported API description becomes one.</Empty>
           )}
           {connectors.data?.items.map((each) => (
-            <div key={each.id} className="problem">
+            <Link key={each.id} className="problem" href={path(namespace, "connectors", each.id)}>
               <div className="grow">
                 <strong>{each.name}</strong>
                 <div className="dim cut">{each.baseUrl}</div>
@@ -70,7 +73,7 @@ export default function SystemsPage() {
                   <Time value={each.updatedAt} />
                 </span>
               </div>
-            </div>
+            </Link>
           ))}
         </Card>
       </div>
@@ -80,8 +83,9 @@ export default function SystemsPage() {
 }
 
 function SystemRow({ system }: { system: System }) {
+  const { namespace } = useOrganisation();
   return (
-    <div className="problem">
+    <Link className="problem" href={path(namespace, "systems", system.id)}>
       <div className="grow">
         <strong>{system.name}</strong>
         <div className="dim cut">{system.templateBaseUrl || system.domain}</div>
@@ -94,7 +98,7 @@ function SystemRow({ system }: { system: System }) {
           </span>
         ))}
       </div>
-    </div>
+    </Link>
   );
 }
 
@@ -102,12 +106,15 @@ const TONES = { error: "bad", warning: "warn", info: "info" } as const;
 
 function ImportDialog({ onClose }: { onClose: () => void }) {
   const action = useImport();
-  const [connector, setConnector] = useState("");
+  const { namespace } = useOrganisation();
+  const connectors = useConnectors("");
+  const [fresh] = useState(newUlid);
+  const [connector, setConnector] = useState(fresh);
   const [version, setVersion] = useState("1.0.0");
   const [file, setFile] = useState<File>();
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (file) action.mutate({ connector: connector.trim().toUpperCase(), version, file });
+    if (file) action.mutate({ connector, version, file });
   };
   return (
     <Dialog
@@ -127,17 +134,22 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
     >
       <form id="import" className="stack-s" onSubmit={submit}>
         <div className="field">
-          <label htmlFor="connector">
-            Id of the connector, a ULID: a new one, or one that gets another version
-          </label>
-          <input
+          <label htmlFor="connector">Connector</label>
+          <select
             id="connector"
-            className="input mono"
-            required
-            pattern="[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}"
+            className="input"
             value={connector}
             onChange={(event) => setConnector(event.target.value)}
-          />
+          >
+            <option value={fresh}>A new one, named as the description says</option>
+            {connectors.data?.items
+              .filter((each) => !each.projectId && each.id !== fresh)
+              .map((each) => (
+                <option key={each.id} value={each.id}>
+                  Another version of {each.name}
+                </option>
+              ))}
+          </select>
         </div>
         <div className="field">
           <label htmlFor="import-version">Version</label>
@@ -164,7 +176,10 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
         <div className="stack-s">
           <p className="note good">
             {action.data.connector.name}: {action.data.actions.length} operations, {action.data.messages.length}{" "}
-            findings.
+            findings.{" "}
+            <Link className="link" href={path(namespace, "connectors", action.data.connector.id)}>
+              Open it
+            </Link>
           </p>
           {action.data.messages.map((each, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: findings have no identity

@@ -563,6 +563,32 @@ class NotificationChannels(Strict):
     prev: str | None = None
 
 
+class UsingTemplate(Strict):
+    connection_template_id: Ulid
+    name: str
+    project_id: Ulid | None = None
+    project_name: str
+    environment_id: Ulid | None = None
+    environment_name: str
+
+
+class UsingActivation(Strict):
+    id: Ulid
+    user_id: Ulid | None = None
+    external_id: str
+    display_name: str
+    project_id: Ulid | None = None
+    project_name: str
+    environment_name: str
+
+
+class ConnectionUses(Strict):
+    templates: list[UsingTemplate]
+    template_count: int
+    activations: list[UsingActivation]
+    activation_count: int
+
+
 class ApiKey(Strict):
     id: Ulid
     user: str
@@ -808,6 +834,7 @@ ANSWERS: Mapping[str, Any] = {
     "getMe": Me,
     "getMetricsSummary": MetricsSummary,
     "getProjectsMetricsSummary": MetricsSummary,
+    "getConnectionUses": ConnectionUses,
     "createApiKey": NewApiKey,
     "listApiKeys": ApiKeys,
     "listRoleBindings": RoleBindings,

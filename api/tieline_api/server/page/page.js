@@ -87,6 +87,16 @@
     return verdicts.get(origin);
   }
 
+  // The console cannot be this window's opener: the other side could reach it then. It hears of the end by a channel of
+  // our own origin, and has the window closed. The state is used up by now.
+  function tellConsole(ok, message = "") {
+    const channel = new BroadcastChannel("tieline-authorisation");
+    channel.onmessage = ({ data }) => {
+      if (data && data.close === state) window.close();
+    };
+    channel.postMessage({ finished: state, ok, message });
+  }
+
   async function hear(event) {
     const message = event.data;
     const isHello = message && message.type === "hello" && message.payload && message.payload.state === state;
@@ -113,13 +123,18 @@
     forget();
     try {
       const { ok, body } = await post("", problem ? { state, error: problem } : { state, ...brought });
-      if (problem) return;
+      if (problem) {
+        tellConsole(false, document.getElementById("text").textContent);
+        return;
+      }
       if (ok) {
+        tellConsole(true);
         show("done", "Connected", `“${body.connection}” is connected to ${body.system}.`, {
           hint: "You can close this window.",
         });
         return;
       }
+      tellConsole(false, reason(body));
       show("failed", "Not connected", reason(body), {
         hint: "Go back to where you came from to try again. You can close this window.",
       });

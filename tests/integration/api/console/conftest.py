@@ -16,6 +16,7 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Client, Server, of_engine
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
+from tieline_protocol.egress import Egress
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +29,7 @@ def server(
         "console_folder": built_console(),
         "traces_file": str(folder / "traces.db"),
         "public_api_url": "",
+        "egress": Egress.parse(allowed=["127.0.0.0/8"]),
     }
     with Server(api_kubeconfig, **settings, **of_engine(engine, folder)) as started:
         yield started

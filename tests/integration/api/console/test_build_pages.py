@@ -14,6 +14,7 @@ from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
 from tests.integration.api.objects import connect, make_template
+from tests.integration.api.resources.test_connectors import import_into
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -23,8 +24,11 @@ DESCRIPTION = {
     "openapi": "3.1.0",
     "info": {"title": "Warehouse", "version": "1"},
     "servers": [{"url": "https://api.warehouse.example"}],
+    "security": [{"key": []}],
+    "components": {"securitySchemes": {"key": {"type": "apiKey", "name": "X-Key", "in": "header"}}},
     "paths": {
-        "/stock": {"get": {"operationId": "listStock", "responses": {"200": {"description": "The stock"}}}}
+        "/stock": {"get": {"operationId": "listStock", "responses": {"200": {"description": "The stock"}}}},
+        "/orders": {"get": {"operationId": "listStock", "responses": {"200": {"description": "Orders"}}}},
     },
 }
 
@@ -43,25 +47,6 @@ def test_dead_letters_are_counted_by_task_and_replayed(person: Person_, admin: C
     ann.page.get_by_role("dialog").get_by_role("button", name="Replay 2").click()
     expect(ann.page.get_by_role("status").filter(has_text="2 runs")).to_be_visible()
     assert len(admin.ok("GET", f"/projects/{project['id']}/runs")["items"]) == 4
-
-
-def test_a_connection_is_found_and_its_key_is_rotated(person: Person_, admin: Client) -> None:
-    _, template = make_template(admin)
-    made = connect(admin, template, "old-key", name="Shop of Ann")
-    ann = person(admin)
-    ann.open("/connections?search=shop+of+ann")
-    ann.page.get_by_role("link", name="Shop of Ann").click()
-    expect(ann.region("Credentials")).to_contain_text("api-key")
-    ann.finds_it_accessible()
-    before = admin.ok("GET", f"/connections/{made['id']}")["updatedAt"]
-    ann.button("Rotate…").click()
-    ann.page.get_by_label("The new key").fill("new-key-by-hand")
-    ann.button("Rotate").last.click()
-    expect(ann.page.get_by_role("status").filter(has_text="The new key is stored")).to_be_visible()
-    assert "new-key-by-hand" not in ann.page.content()
-    after = admin.ok("GET", f"/connections/{made['id']}")
-    assert len(after["credentials"]) == 1
-    assert after["updatedAt"] >= before
 
 
 def test_a_viewer_cannot_rotate_or_import(person: Person_, admin: Client, viewer: Client) -> None:
@@ -84,14 +69,55 @@ def test_an_api_description_is_imported_and_its_connector_is_listed(
     ann = person(admin)
     ann.open("/systems")
     ann.button("Import…").click()
-    connector = new_id()
-    ann.page.get_by_label("Id of the connector").fill(connector)
-    ann.page.get_by_label("OpenAPI or Swagger").set_input_files(file)
-    ann.page.get_by_role("dialog").get_by_role("button", name="Import").click()
-    expect(ann.page.get_by_role("dialog")).to_contain_text("Warehouse: 1 operations")
-    ann.button("Close").click()
-    expect(ann.region("Connectors")).to_contain_text(connector)
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("OpenAPI or Swagger").set_input_files(file)
+    dialog.get_by_role("button", name="Import").click()
+    expect(dialog).to_contain_text("Warehouse: 2 operations")
+    expect(dialog).to_contain_text("warning")
     ann.finds_it_accessible()
+    dialog.get_by_label("Version").fill("2.0.0")
+    dialog.get_by_label("Connector").select_option(label="Another version of Warehouse")
+    dialog.get_by_role("button", name="Import").click()
+    ann.button("Close").click()
+    expect(ann.region("Connectors")).to_contain_text("2 versions")
+    ann.finds_it_accessible()
+
+
+def test_operations_are_searched_and_a_system_and_a_connection_are_made_of_them(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    connector = new_id()
+    name = f"Depot {connector[-6:]}"
+    description = {**DESCRIPTION, "info": {"title": name, "version": "1"}}
+    assert import_into(admin, connector, json.dumps(description).encode(), "one").status == 201
+    project = scene.project(f"For {name}")
+    ann = person(admin)
+    ann.open("/systems")
+    ann.region("Connectors").get_by_role("link", name=name).click()
+    operations = ann.region("Operations")
+    expect(operations).to_contain_text("/orders")
+    ann.page.get_by_label("Search in operations").fill("stock")
+    expect(operations).to_contain_text("/stock")
+    expect(operations).not_to_contain_text("/orders")
+    expect(ann.region("Found at the import")).to_contain_text("warning")
+    ann.finds_it_accessible()
+    ann.button("Make a system…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Create").click()
+    dialog.get_by_role("button", name="Open the system").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
+    expect(ann.region("Ways to authenticate")).to_contain_text("api-key")
+    ann.finds_it_accessible()
+    ann.main.get_by_role("button", name="Connect").click()
+    dialog.get_by_label("Environment").select_option(label=f"For {name} · production")
+    expect(dialog).to_contain_text("under the name depot-")
+    dialog.get_by_label("Name", exact=True).fill(f"Key of {name}")
+    dialog.get_by_label("Key (sent as X-Key)").fill("a-key")
+    dialog.get_by_role("button", name="Create").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(f"Key of {name}")
+    (template,) = admin.ok("GET", f"/projects/{project['id']}/connection-templates")["items"]
+    assert template["name"].startswith("depot-")
+    assert template["connectionId"]
 
 
 def test_a_user_is_found_with_the_runs_that_fail_for_them(

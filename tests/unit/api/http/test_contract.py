@@ -33,8 +33,9 @@ ROWS = [
         "POST", f"{O}/connections", 201, "", "connectionTemplateId connection",
         "connectionTemplateId connection",
     ),
-    ("GET", f"{O}/connections", 200, f"{PAGING} system_id end_user_id", "", ""),
+    ("GET", f"{O}/connections", 200, f"{PAGING} system_id end_user_id unused", "", ""),
     ("GET", f"{O}/connections/{{connection_id}}", 200, "", "", ""),
+    ("GET", f"{O}/connections/{{connection_id}}/uses", 200, "", "", ""),
     ("DELETE", f"{O}/connections/{{connection_id}}", 204, "", "", ""),
     ("POST", f"{O}/connections/{{connection_id}}/test", 200, "", "method path", ""),
     *(

@@ -1,0 +1,199 @@
+import { type FormEvent, useState } from "react";
+import { useLocation } from "wouter";
+import { useNewConnection } from "../api/connections";
+import { useProjects } from "../api/projects";
+import type { System } from "../api/systems";
+import { type Template, useNewTemplate, useTemplates } from "../api/templates";
+import { useOrganisation } from "../app/organisation";
+import { credentialOf, idOf, nameOf, planOf } from "../lib/credentials";
+import { path } from "../lib/links";
+import { Failure } from "./basics";
+import { CredentialFields } from "./CredentialFields";
+import { Dialog } from "./Dialog";
+
+/** Makes a connection for a system of an environment; for a `system` that the environment lacks, adds it. */
+export function NewConnectionDialog({ system, onClose }: { system?: System; onClose: () => void }) {
+  const { namespace } = useOrganisation();
+  const [, navigate] = useLocation();
+  const places = usePlaces();
+  const [place, setPlace] = useState("");
+  const at = places.find((each) => each.environment === place) ?? places[0];
+  const templates = useTemplates(at?.project, at?.environment);
+  const found = (templates.data ?? []).filter((each) => !system || each.id === system.id);
+  const [chosen, setChosen] = useState("");
+  const template = found.find((each) => each.connectionTemplateId === chosen) ?? found[0];
+  const schemes = (template?.authSchemeConfigs ?? system?.authSchemeConfigs ?? []) as Template["authSchemeConfigs"];
+  const [scheme, setScheme] = useState("");
+  const used = schemes.find((each) => idOf(each) === scheme) ?? schemes[0];
+  const plan = planOf(used);
+  const [name, setName] = useState("");
+  const [user, setUser] = useState("");
+  const [values, setValues] = useState<Record<string, string>>({});
+  const making = useNewConnection();
+  const adding = useNewTemplate();
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    if (!at) return;
+    const credentials = used ? [{ authSchemeConfig: used, credential: credentialOf(plan, values) }] : [];
+    try {
+      const target =
+        template ??
+        (system &&
+          (await adding.mutateAsync({
+            project: at.project,
+            systemId: system.id,
+            name: codeName(system.name),
+            environmentId: at.environment,
+            dynamic: false,
+          })));
+      if (!target?.connectionTemplateId) return;
+      const externalId = user.trim() || undefined;
+      const made = await making.mutateAsync({
+        template: target.connectionTemplateId,
+        name,
+        externalId,
+        credentials,
+      });
+      onClose();
+      navigate(path(namespace, "connections", made.id));
+    } catch {
+      // The mutations have the error, which is shown below.
+    }
+  };
+  const busy = making.isPending || adding.isPending;
+  return (
+    <Dialog
+      title={system ? `Connect ${system.name}` : "New connection"}
+      onClose={onClose}
+      foot={
+        <>
+          <button type="button" className="button" onClick={onClose}>
+            Close
+          </button>
+          <button
+            type="submit"
+            form="new-connection"
+            className="button primary"
+            disabled={busy || !at || !(template || system)}
+          >
+            {busy ? "Creating…" : "Create"}
+          </button>
+        </>
+      }
+    >
+      <form id="new-connection" className="stack-s" onSubmit={submit}>
+        <Select
+          name="Environment"
+          value={at?.environment ?? ""}
+          onChange={setPlace}
+          options={places.map((each) => [each.environment, each.name])}
+        />
+        {found.length > 0 && (
+          <Select
+            name="System, under the name that code uses"
+            value={template?.connectionTemplateId ?? ""}
+            onChange={setChosen}
+            options={found.map((each) => [
+              each.connectionTemplateId ?? "",
+              `${each.name}${each.dynamic ? " (each user's own)" : ""} · ${each.domain}`,
+            ])}
+          />
+        )}
+        {templates.data && found.length === 0 && (
+          <p className="note">
+            {system
+              ? `The environment gets ${system.name} under the name ${codeName(system.name)}.`
+              : "This environment has no system yet. Open one under Systems, and connect it from there."}
+          </p>
+        )}
+        <Input name="Name" value={name} onChange={setName} required />
+        {template?.dynamic && (
+          <Input name="The user whose it is, by the id in your application" value={user} onChange={setUser} />
+        )}
+        {schemes.length > 1 && (
+          <Select
+            name="How to authenticate"
+            value={used ? idOf(used) : ""}
+            onChange={setScheme}
+            options={schemes.map((each) => [idOf(each), nameOf(each)])}
+          />
+        )}
+        {(template || system) && <CredentialFields plan={plan} values={values} onChange={setValues} />}
+      </form>
+      <Failure error={templates.error ?? adding.error ?? making.error} />
+    </Dialog>
+  );
+}
+
+function usePlaces() {
+  const { data: projects = [] } = useProjects();
+  return projects.flatMap((project) =>
+    project.environments.map((each) => ({
+      project: project.id,
+      environment: each.id,
+      name: `${project.name} · ${each.name}`,
+    })),
+  );
+}
+
+/** A name by which code can refer to a system. */
+export function codeName(name: string): string {
+  return (
+    name
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, "-")
+      .replace(/^-|-$/g, "")
+      .slice(0, 60) || "system"
+  );
+}
+
+function Select({
+  name,
+  value,
+  options,
+  onChange,
+}: {
+  name: string;
+  value: string;
+  options: [string, string][];
+  onChange: (value: string) => void;
+}) {
+  return (
+    <label className="field">
+      <span>{name}</span>
+      <select className="input" value={value} onChange={(event) => onChange(event.target.value)}>
+        {options.map(([each, text]) => (
+          <option key={each} value={each}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Input({
+  name,
+  value,
+  onChange,
+  required,
+}: {
+  name: string;
+  value: string;
+  onChange: (value: string) => void;
+  required?: boolean;
+}) {
+  return (
+    <label className="field">
+      <span>{name}</span>
+      <input
+        className="input"
+        autoComplete="off"
+        required={required}
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+      />
+    </label>
+  );
+}

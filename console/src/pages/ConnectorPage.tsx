@@ -1,0 +1,279 @@
+import { type FormEvent, useMemo, useState } from "react";
+import { Link, useLocation } from "wouter";
+import {
+  type Action,
+  type Connector,
+  useActions,
+  useConnector,
+  useConnectorVersion,
+  useSystemOf,
+} from "../api/systems";
+import { useOrganisation } from "../app/organisation";
+import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
+import { ChangesCard, OwnedNote } from "../components/Changes";
+import { Dialog } from "../components/Dialog";
+import { VirtualList } from "../components/VirtualList";
+import { useFilters } from "../lib/filters";
+import { path, safeUrl } from "../lib/links";
+import { Choice } from "./RunsPage";
+
+const COLUMNS = "76px minmax(160px, 1.4fr) minmax(160px, 2fr)";
+const TONES = { error: "bad", warning: "warn", info: "info" } as const;
+
+/** What an imported API description offers: its operations, and what was found when it was imported. */
+export default function ConnectorPage({ connector }: { connector: string }) {
+  const { namespace, canAdminister } = useOrganisation();
+  const [filters, change] = useFilters(["version", "search"] as const);
+  const [making, setMaking] = useState(false);
+  const found = useConnector(connector);
+  const shown = found.data?.versions.find((each) => each.isDefault) ?? found.data?.versions[0];
+  const version = filters.version || shown?.name;
+  if (found.isPending) return <Loading what="the connector" />;
+  if (!found.data) return <Failure error={found.error} />;
+  const data = found.data;
+  const docs = safeUrl(data.documentationURL);
+  return (
+    <>
+      <PageHead
+        title={data.name}
+        crumbs={<Link href={`/${namespace}/systems`}>Systems and connectors</Link>}
+        sub={data.baseUrl}
+      >
+        {docs && (
+          <a className="button" href={docs} target="_blank" rel="noreferrer">
+            Documentation
+          </a>
+        )}
+        {canAdminister && version && (
+          <button type="button" className="button primary" onClick={() => setMaking(true)}>
+            Make a system…
+          </button>
+        )}
+      </PageHead>
+      <OwnedNote object={data.id} />
+      <search className="filters">
+        <input
+          className="input"
+          type="search"
+          aria-label="Search in operations"
+          placeholder="Search in operations"
+          value={filters.search}
+          onChange={(event) => change({ search: event.target.value })}
+        />
+        <Choice
+          name="Version"
+          value={version ?? ""}
+          options={data.versions.map((each) => [each.name, `${each.name}${each.isLatest ? " (newest)" : ""}`])}
+          onChange={(chosen) => change({ version: chosen })}
+        />
+      </search>
+      <Operations connector={connector} version={version} search={filters.search} />
+      <div className="split">
+        <div className="stack">
+          <Findings connector={connector} version={version} />
+          <Card title="About">
+            <Facts
+              of={[
+                ["Connector", <code key="id">{data.id}</code>],
+                [
+                  "Project",
+                  data.projectId && (
+                    <Link className="link" href={path(namespace, "projects", data.projectId)}>
+                      its webhooks and operations are of a project
+                    </Link>
+                  ),
+                ],
+                ["Versions", data.versions.length],
+                [
+                  "Ways to authenticate",
+                  data.authSchemeConfigs.map((each) => each.schemeType).join(", ") || "none",
+                ],
+              ]}
+            />
+          </Card>
+        </div>
+        <ChangesCard object={data.id} />
+      </div>
+      {making && version && <SystemDialog connector={data} version={version} onClose={() => setMaking(false)} />}
+    </>
+  );
+}
+
+function Operations({
+  connector,
+  version,
+  search,
+}: {
+  connector: string;
+  version: string | undefined;
+  search: string;
+}) {
+  const actions = useActions(connector, version);
+  const all = actions.data?.actions ?? [];
+  const wanted = search.trim().toLowerCase();
+  const items = useMemo(() => all.filter((each) => matches(each, wanted)), [all, wanted]);
+  const left = (actions.data?.total ?? 0) - all.length;
+  return (
+    <Card
+      title="Operations"
+      flush
+      aside={<span className="small dim">{wanted ? `${items.length} of ${all.length}` : actions.data?.total}</span>}
+    >
+      <Failure error={actions.error} />
+      {version && actions.isPending && <Loading what="operations" />}
+      {actions.data && items.length === 0 && (
+        <Empty title={all.length ? "No operation is like that" : "No operation"}>
+          {all.length ? undefined : "The description has none that could be read: see what was found."}
+        </Empty>
+      )}
+      {items.length > 0 && (
+        <VirtualList
+          label="List of operations"
+          columns={COLUMNS}
+          head={["Method", "Operation", "What it does"]}
+          items={items}
+          keyOf={(each) => each.id}
+          row={(each, columns) => (
+            <div className="tr" style={{ gridTemplateColumns: columns }}>
+              <span>
+                <span className="method">{each.method.toUpperCase()}</span>
+              </span>
+              <span className="cut mono" title={each.path}>
+                {each.path}
+              </span>
+              <span className="cut dim" title={each.description}>
+                {each.summary || each.name}
+              </span>
+            </div>
+          )}
+        />
+      )}
+      {left > 0 && <p className="note">{left} more are not searched here.</p>}
+    </Card>
+  );
+}
+
+function matches(action: Action, wanted: string): boolean {
+  if (!wanted) return true;
+  return `${action.method} ${action.path} ${action.name} ${action.summary}`.toLowerCase().includes(wanted);
+}
+
+function Findings({ connector, version }: { connector: string; version: string | undefined }) {
+  const found = useConnectorVersion(connector, version);
+  const messages = found.data?.messages ?? [];
+  return (
+    <Card
+      title="Found at the import"
+      flush
+      aside={
+        found.data && (
+          <span className="small dim">
+            imported <Time value={found.data.createdAt} />
+          </span>
+        )
+      }
+    >
+      <Failure error={found.error} />
+      {found.isPending && <Loading what="findings" />}
+      {found.data && messages.length === 0 && <div className="card-body dim">Nothing is wrong with it.</div>}
+      <ul className="scroll" aria-label="Findings" tabIndex={messages.length > 0 ? 0 : undefined}>
+        {messages.map((each, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: findings have no identity
+          <li key={at} className="problem">
+            <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
+            <span className="grow break">{each.text}</span>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function SystemDialog({
+  connector,
+  version,
+  onClose,
+}: {
+  connector: Connector;
+  version: string;
+  onClose: () => void;
+}) {
+  const { namespace } = useOrganisation();
+  const [, navigate] = useLocation();
+  const making = useSystemOf(connector.id);
+  const [values, setValues] = useState({
+    name: connector.name,
+    domain: hostOf(connector.baseUrl),
+    templateBaseUrl: connector.baseUrl,
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    making.mutate({ version, ...values });
+  };
+  const made = making.data;
+  const field = (name: keyof typeof values, label: string) => (
+    <label className="field">
+      <span>{label}</span>
+      <input
+        className="input"
+        required
+        autoComplete="off"
+        value={values[name]}
+        onChange={(event) => setValues({ ...values, [name]: event.target.value })}
+      />
+    </label>
+  );
+  return (
+    <Dialog
+      title={`Make a system of ${connector.name}`}
+      onClose={onClose}
+      foot={
+        made ? (
+          <button
+            type="button"
+            className="button primary"
+            onClick={() => navigate(path(namespace, "systems", made.id))}
+          >
+            Open the system
+          </button>
+        ) : (
+          <>
+            <button type="button" className="button" onClick={onClose}>
+              Close
+            </button>
+            <button type="submit" form="new-system" className="button primary" disabled={making.isPending}>
+              Create
+            </button>
+          </>
+        )
+      }
+    >
+      {made ? (
+        <>
+          <p className="note good">{made.name} is there.</p>
+          {made.messages.map((each) => (
+            <div key={each.text} className="row">
+              <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
+              <span className="break">{each.text}</span>
+            </div>
+          ))}
+        </>
+      ) : (
+        <form id="new-system" className="stack-s" onSubmit={submit}>
+          {field("name", "Name")}
+          {field("domain", "Domain")}
+          {field("templateBaseUrl", "Base URL")}
+        </form>
+      )}
+      <Failure error={making.error} />
+    </Dialog>
+  );
+}
+
+function hostOf(url: string): string {
+  try {
+    return new URL(url).hostname;
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,293 @@
+"""Connections: made by a form of the auth scheme, connected in a window, tested, rotated; and who uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from playwright.sync_api import expect
+
+from tests.harness.processes.local_servers import serving
+from tests.integration.api.conftest import Client, Server
+from tests.integration.api.console.person import Person
+from tests.integration.api.oauth_provider import Provider
+from tests.integration.api.objects import activate, connect, make_project, make_system, make_template
+from tieline_core.identity.ids import new_id
+
+pytestmark = pytest.mark.cluster
+
+Person_ = Callable[[Client], Person]
+TOKEN_URL = "https://login.shop.example/token"
+GRANTS = {
+    "clientCredentials": {"type": "clientCredentials", "clientCredentials": {}},
+    "password": {"type": "password", "password": {"clientId": "tieline", "clientSecret": "s"}},
+}
+PEM = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIBlLZ2V5\n-----END PRIVATE KEY-----\n"
+# Schemes, what is typed into their forms, and the type of the credential that comes of it.
+SCHEMES: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
+    "api-key": (
+        {"type": "api-key", "apiKey": {"id": "k", "name": "X-API-Key", "in": "header"}},
+        {"Key (sent as X-API-Key)": "a-key"},
+        "string",
+    ),
+    "secret": (
+        {"type": "secret", "secret": {"id": "k", "name": "token", "in": "query"}},
+        {"Secret (sent as token)": "a-secret"},
+        "string",
+    ),
+    "hmac": (
+        {
+            "type": "hmac",
+            "hmac": {
+                "id": "k",
+                "name": "X-Sig",
+                "in": "header",
+                "algorithm": "sha256",
+                "digestInputs": ["body"],
+            },
+        },
+        {"Secret that requests are signed with": "a-secret"},
+        "string",
+    ),
+    "basic-auth": (
+        {"type": "basic-auth", "basicAuth": {"id": "k"}},
+        {"User name": "ann", "Password": "a-password"},
+        "basic-auth",
+    ),
+    "oauth2-client": (
+        {
+            "type": "oauth2",
+            "oauth2": {"id": "k", "tokenUrl": TOKEN_URL, "grant": GRANTS["clientCredentials"]},
+        },
+        {"Client id": "tieline", "Client secret": "a-secret", "Scopes": "read write"},
+        "oauth2-client",
+    ),
+    "oauth2-password": (
+        {"type": "oauth2", "oauth2": {"id": "k", "tokenUrl": TOKEN_URL, "grant": GRANTS["password"]}},
+        {"User name": "ann", "Password": "a-password"},
+        "oauth2-password",
+    ),
+    "jwt-bearer": (
+        {"type": "jwt-bearer", "jwtBearer": {"id": "k", "algorithm": "HS256", "payload": {}}},
+        {"Private key (PEM)": "a-shared-secret-of-32-bytes-at-least", "Id of the key": "one"},
+        "jwt-bearer",
+    ),
+    "none": ({"type": "none", "none": {"id": "k"}}, {}, "none"),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_connection_is_made_by_the_form_of_its_scheme(person: Person_, admin: Client, scheme: str) -> None:
+    config, typed, kind = SCHEMES[scheme]
+    name = f"By form {new_id()}"
+    project, _ = make_template(admin, schemes=[config], name="shop")
+    admin.ok("PUT", f"/projects/{project['id']}", {"name": f"Project of {name}"})
+    ann = person(admin)
+    ann.open("/connections")
+    ann.button("New connection…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("Environment").select_option(label=f"Project of {name} · production")
+    dialog.get_by_label("Name", exact=True).fill(name)
+    for label, value in typed.items():
+        dialog.get_by_label(label).fill(value)
+    dialog.get_by_role("button", name="Create").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
+    expect(ann.region("Used by")).to_contain_text(f"Project of {name}")
+    (made,) = [one for one in admin.ok("GET", "/connections?first=200")["items"] if one["name"] == name]
+    assert [one["credential"]["type"] for one in made["credentials"]] == [kind]
+    for value in typed.values():
+        assert value not in admin("GET", f"/connections/{made['id']}").raw.decode() or value in ("one", "ann")
+
+
+def test_a_certificate_is_entered_as_several_lines(person: Person_, admin: Client) -> None:
+    _, template = make_template(admin, schemes=[{"type": "certificate", "certificate": {"id": "k"}}])
+    body = {
+        "connectionTemplateId": template["connectionTemplateId"],
+        "connection": {
+            "name": f"Certified {new_id()}",
+            "credentials": [
+                {
+                    "authSchemeConfig": {"type": "certificate", "certificate": {"id": "k"}},
+                    "credential": {"type": "none"},
+                }
+            ],
+        },
+    }
+    made = admin.ok("POST", "/connections", body, status=201)
+    ann = person(admin)
+    ann.open(f"/connections/{made['id']}")
+    ann.button("Rotate…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("Certificate (PEM)").fill("no certificate")
+    dialog.get_by_label("Private key (PEM)").fill(PEM)
+    ann.finds_it_accessible()
+    dialog.get_by_role("button", name="Rotate").click()
+    expect(ann.region("Credentials").or_(dialog.get_by_role("alert")).first).to_contain_text("certificate")
+
+
+def test_a_key_is_rotated_and_the_other_credentials_stay(person: Person_, admin: Client) -> None:
+    schemes = [
+        SCHEMES["basic-auth"][0],
+        {"type": "api-key", "apiKey": {"id": "x", "name": "X", "in": "header"}},
+    ]
+    _, template = make_template(admin, schemes=schemes)
+    given = [
+        {
+            "authSchemeConfig": schemes[0],
+            "credential": {
+                "type": "basic-auth",
+                "data": {"basicAuth": {"username": "a", "password": "b"}},
+            },
+        },
+        {
+            "authSchemeConfig": schemes[1],
+            "credential": {"type": "string", "data": {"string": {"value": "old"}}},
+        },
+    ]
+    name = f"Shop of Ann {new_id()}"
+    body = {
+        "connectionTemplateId": template["connectionTemplateId"],
+        "connection": {"name": name, "credentials": given},
+    }
+    made = admin.ok("POST", "/connections", body, status=201)
+    ann = person(admin)
+    ann.open(f"/connections?search={name}")
+    ann.page.get_by_role("link", name=name).click()
+    expect(ann.region("Credentials")).to_contain_text("basic-auth")
+    ann.finds_it_accessible()
+    ann.button("Rotate…").last.click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("Key (sent as X)").fill("new-key-by-hand")
+    dialog.get_by_role("button", name="Rotate").click()
+    expect(ann.page.get_by_role("status").filter(has_text="The new values are stored")).to_be_visible()
+    assert "new-key-by-hand" not in ann.page.content()
+    after = admin.ok("GET", f"/connections/{made['id']}")["credentials"]
+    assert [one["id"] for one in after] == [one["id"] for one in made["credentials"]]
+    assert [one["credential"]["type"] for one in after] == ["basic-auth", "string"]
+
+
+def test_who_uses_a_connection_is_said_and_what_nothing_uses_is_found(
+    person: Person_, admin: Client, viewer: Client
+) -> None:
+    project, template = make_template(admin, dynamic=True)
+    user, activation = activate(admin, project, template, "key")
+    used = activation["connections"][0]["id"]
+    _, static = make_template(admin)
+    first = connect(admin, static, "key", name=f"Linked {new_id()}")
+    unused = connect(admin, static, "key", name=f"Left over {new_id()}")
+    ann = person(viewer)
+    ann.open(f"/connections/{used}")
+    expect(ann.region("Used by").get_by_role("link", name=user["displayName"])).to_be_visible()
+    ann.open("/connections?state=unused&search=l")
+    expect(ann.main.get_by_role("link", name=unused["name"])).to_be_visible()
+    expect(ann.main.get_by_role("link", name=first["name"])).to_have_count(0)
+    ann.finds_it_accessible()
+
+
+def test_a_connection_is_tested_and_what_the_other_side_says_is_shown(person: Person_, admin: Client) -> None:
+    async def me(request: web.Request) -> web.Response:
+        return web.Response(status=200 if request.headers.get("X-API-Key") == "good" else 401)
+
+    app = web.Application()
+    app.router.add_get("/me", me)
+    _, template = make_template(admin)
+    with serving(app) as url:
+        made = connect(admin, template, "bad", name=f"Tested {new_id()}", baseUrl=url)
+        ann = person(admin)
+        ann.open(f"/connections/{made['id']}")
+        ann.page.get_by_label("Path to ask for").fill("/me")
+        ann.region("Test").get_by_role("button", name="Test").click()
+        expect(ann.region("Test")).to_contain_text("401")
+        ann.finds_it_accessible()
+
+
+def test_a_connection_is_deleted(person: Person_, admin: Client) -> None:
+    _, template = make_template(admin)
+    made = connect(admin, template, "key", name=f"Gone soon {new_id()}")
+    ann = person(admin)
+    ann.open(f"/connections/{made['id']}")
+    ann.button("Delete…").click()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Connections")
+    assert admin("GET", f"/connections/{made['id']}").status == 404
+
+
+@pytest.fixture
+def login(server: Server) -> Iterator[Provider]:
+    """A provider whose page has a button to agree; it sends people back to this API's own address."""
+    with Provider() as made:
+
+        async def page(request: web.Request) -> web.Response:
+            return web.Response(
+                text=f'<h1>Allow?</h1><a href="/agreed?{request.query_string}">Allow</a>'
+                f'<a href="/refused?{request.query_string}">Refuse</a>',
+                content_type="text/html",
+            )
+
+        async def agreed(request: web.Request) -> web.Response:
+            back = made.agree(f"{made.url}/authorize?{request.query_string}")
+            raise web.HTTPFound(f"{server.url}/oauth2/callback?code={back['code']}&state={back['state']}")
+
+        async def refused(request: web.Request) -> web.Response:
+            state = request.query["state"]
+            raise web.HTTPFound(f"{server.url}/oauth2/callback?error=access_denied&state={state}")
+
+        app = web.Application()
+        app.add_routes(
+            [web.get("/authorize", page), web.get("/agreed", agreed), web.get("/refused", refused)]
+        )
+        with serving(app) as url:
+            made.page = url  # type: ignore[attr-defined]
+            yield made
+
+
+def new_oauth_connection(admin: Client, login: Provider) -> dict[str, Any]:
+    scheme = login.scheme(authorizeUrl=f"{login.page}/authorize")  # type: ignore[attr-defined]
+    system = make_system(admin, [scheme])
+    project = make_project(admin)
+    _, template = make_template(admin, project=project, system=system["id"])
+    shown = template["authSchemeConfigs"][0]
+    new = {
+        "name": f"By window {new_id()}",
+        "credentials": [{"authSchemeConfig": shown, "credential": {"type": "none"}}],
+    }
+    body = {"connectionTemplateId": template["connectionTemplateId"], "connection": new}
+    made: dict[str, Any] = admin.ok("POST", "/connections", body, status=201)
+    return made
+
+
+def test_a_connection_is_connected_in_a_window_that_closes_itself(
+    person: Person_, admin: Client, login: Provider
+) -> None:
+    made = new_oauth_connection(admin, login)
+    ann = person(admin)
+    ann.open(f"/connections/{made['id']}")
+    with ann.page.expect_popup() as opened:
+        ann.main.get_by_role("button", name="Connect").click()
+    window = opened.value
+    window.get_by_role("link", name="Allow").wait_for()
+    assert window.evaluate("window.opener") is None, "the other side cannot reach the console"
+    with window.expect_event("close"):
+        window.get_by_role("link", name="Allow").click()
+    expect(ann.region("Credentials")).to_contain_text("Connected.")
+    (credential,) = admin.ok("GET", f"/connections/{made['id']}")["credentials"]
+    assert credential["credential"]["type"] == "oauth2-token"
+    assert credential["credential"]["data"]["oauth2Token"]["scopes"] == ["orders"]
+    ann.finds_it_accessible()
+    with ann.page.expect_popup() as again:
+        ann.main.get_by_role("button", name="Connect again").click()
+    with again.value.expect_event("close"):
+        again.value.get_by_role("link", name="Allow").click()
+    expect(ann.region("Credentials")).to_contain_text("Connected.")
+
+
+def test_a_refusal_in_the_window_is_told(person: Person_, admin: Client, login: Provider) -> None:
+    made = new_oauth_connection(admin, login)
+    ann = person(admin)
+    ann.open(f"/connections/{made['id']}")
+    with ann.page.expect_popup() as opened:
+        ann.main.get_by_role("button", name="Connect").click()
+    opened.value.get_by_role("link", name="Refuse").click()
+    expect(ann.page.get_by_role("alert")).to_contain_text("Access was not allowed")
