@@ -9,7 +9,7 @@ that has none.
 import json
 import math
 import secrets
-from bisect import insort
+from bisect import bisect_left, insort
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
@@ -29,6 +29,8 @@ AHEAD_SECONDS = 0.25
 FAR_SECONDS = 5.0
 """How far ahead a pod without any gets one: where slots are rarer than questions, pods get them in turn."""
 MAX_PODS = 1000
+MAX_PODS_OF_ENVIRONMENT = 200
+"""Pods of one environment have names with the same text before the last ``/``."""
 _GROUP_SECONDS = 0.005
 _ASKING_SECONDS = 1.5
 _TURN_SECONDS = 1.0
@@ -116,7 +118,7 @@ class LimitState:
         """Answer a pod, ``now`` in seconds since 1970. The answer's ``clock`` and ``now`` are for the caller to say."""
         self._advance(now)
         pod = self._pod(question)
-        self._take_back(question)
+        self._take_back(limits, question)
         if question.pause_seconds:
             self._pause(question.pause_seconds)
         if question.was_alone:
@@ -185,11 +187,20 @@ class LimitState:
         for name, pod in list(self.pods.items()):
             if pod.lease_until <= self.time and not self._is_asking(pod):
                 del self.pods[name]
-        while len(self.pods) >= MAX_PODS and question.pod not in self.pods:
-            del self.pods[min(self.pods, key=lambda name: self.pods[name].asked)]
+        if question.pod not in self.pods:
+            self._make_room_for(question.pod)
         pod = self.pods.setdefault(question.pod, PodShare(turn=self.time))
         pod.asked = self.time
         return pod
+
+    def _make_room_for(self, pod: str) -> None:
+        """Code that makes up names of pods forgets those of its own environment first."""
+        environment = pod.rpartition("/")[0]
+        neighbours = [name for name in self.pods if name.rpartition("/")[0] == environment]
+        if len(neighbours) >= MAX_PODS_OF_ENVIRONMENT:
+            del self.pods[min(neighbours, key=lambda name: self.pods[name].asked)]
+        elif len(self.pods) >= MAX_PODS:
+            del self.pods[min(self.pods, key=lambda name: self.pods[name].asked)]
 
     def _is_asking(self, pod: PodShare) -> bool:
         return self.time - pod.asked <= _ASKING_SECONDS
@@ -202,7 +213,7 @@ class LimitState:
 
     # --- slots ------------------------------------------------------------------------------------------
 
-    def _take_back(self, question: SlotQuestion) -> None:
+    def _take_back(self, limits: RequestLimits, question: SlotQuestion) -> None:
         for at in question.returned:
             for group in self.groups:
                 if group.first - _SAME <= at <= group.last + _SAME:
@@ -210,7 +221,7 @@ class LimitState:
                     break
         self.groups = [group for group in self.groups if group.count > 0]
         if question.spent:
-            insort(self.groups, SlotGroup(self.time, self.time, question.spent), key=_last)
+            self._add_spent(limits, question.spent)
 
     def _slots(self, limits: RequestLimits, pod: PodShare, wanted: int) -> list[tuple[float, int]]:
         self.groups = [group for group in self.groups if group.last > self.time - limits.window]
@@ -252,6 +263,20 @@ class LimitState:
             last.count += count
         else:
             insort(self.groups, SlotGroup(at, at, count), key=_last)
+
+    def _add_spent(self, limits: RequestLimits, count: int) -> None:
+        """Count what was sent by now. It joins the next group, which only counts for longer, if that is near: so the
+        groups of a period are few, however often pods tell of some."""
+        index = bisect_left(self.groups, self.time, key=_last)
+        following = self.groups[index] if index < len(self.groups) else None
+        if following is not None and following.last - self.time <= limits.window / _ENTRIES:
+            following.first = min(following.first, self.time)
+            following.count += count
+        elif index and self.time - self.groups[index - 1].first <= limits.window / _ENTRIES:
+            self.groups[index - 1].last = self.time
+            self.groups[index - 1].count += count
+        else:
+            self.groups.insert(index, SlotGroup(self.time, self.time, count))
 
     def _room(self, limits: RequestLimits) -> float:
         if limits.requests is None:

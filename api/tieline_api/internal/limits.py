@@ -5,6 +5,7 @@ the pod.
 """
 
 import time
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -44,6 +45,8 @@ async def answer(request: web.Request, platform: Dependencies) -> web.Response:
     if limits is None:
         found = _unlimited(question)
     else:
+        # Pods of another environment may have the same name, or claim to.
+        question = replace(question, pod=f"{workload}/{question.pod}")
         found = await platform.limits.ask(organisation.id, object_id(connection), limits, question)
     return web.json_response(found.to_json(), headers={"Cache-Control": "no-store"})
 

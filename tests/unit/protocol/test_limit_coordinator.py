@@ -206,6 +206,67 @@ def test_what_was_sent_without_a_coordinator_counts() -> None:
     assert ask(state, limits, "one", 62, slots=1).slots
 
 
+QUESTION = st.builds(
+    SlotQuestion,
+    pod=st.sampled_from(["a/1", "a/2", "b/1"]),
+    slots=st.integers(0, 1000),
+    in_use=st.integers(0, 1000),
+    waiting=st.integers(0, 1000),
+    held=st.integers(0, 1000),
+    usual_seconds=st.none() | st.floats(0, allow_infinity=False),
+    pause_seconds=st.sampled_from([0.0, 0.0, 0.0, 1e300]),
+    returned=st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
+    spent=st.integers(0, 1_000_000),
+    was_alone=st.booleans(),
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    steps=st.lists(st.tuples(QUESTION, st.floats(0, 4)), max_size=40),
+    per=periods,
+    concurrent=st.none() | st.integers(1, 50),
+)
+def test_whatever_a_pod_claims_the_others_get_an_answer_and_no_more_than_the_limit(
+    steps: list[tuple[SlotQuestion, float]], per: str, concurrent: int | None
+) -> None:
+    limits = RequestLimits(requests=50, seconds=seconds_of(per), concurrent=concurrent, pods=3)
+    state, now = LimitState(), BEGIN
+    for question, later in steps:
+        now += later
+        answer = LimitState.from_bytes(state.to_bytes()).decide(limits, question, now)
+        assert answer == state.decide(limits, question, now)
+        assert SlotAnswer.from_json(answer.to_json()) == answer
+        assert sum(count for _, count in answer.slots) <= 50
+        assert answer.again_seconds is None or 0 < answer.again_seconds < 3
+    # A second after the longest pause and period there is room again.
+    much_later = now + 3600 + limits.window + 10
+    after = state.decide(limits, SlotQuestion(pod="c/1", slots=1, waiting=1), much_later)
+    assert sum(count for _, count in after.slots) == 1
+    assert after.permits is None or after.permits >= 1
+
+
+def test_the_state_stays_small_however_often_pods_tell_of_requests_and_whatever_they_call_themselves() -> (
+    None
+):
+    limits, state = RequestLimits(requests=1000, seconds=3600), LimitState()
+    ask(state, limits, "quiet/1", 0, slots=1)
+    for number in range(3000):
+        ask(state, limits, f"loud/{number}", number / 3000, spent=1, slots=number % 2)
+    assert "quiet/1" in state.pods
+    assert len(state.groups) <= 210
+    assert sum(group.count for group in state.groups) >= 3000
+    assert len(state.to_bytes()) < 100_000
+
+
+def test_what_was_sent_alone_counts_for_a_whole_period() -> None:
+    limits, state = RequestLimits(requests=10, seconds=60), LimitState()
+    for number in range(8):
+        ask(state, limits, "one", number * 6, spent=1)
+    used = [ask(state, limits, "two", 48 + number / 10, slots=1).slots for number in range(20)]
+    assert sum(count for slots in used for _, count in slots) == 2
+
+
 def test_when_pods_can_ask_again_all_keep_to_their_shares_until_the_last_one_has_heard_of_it() -> None:
     limits, state = RequestLimits(requests=100, seconds=1, concurrent=8, pods=4), LimitState()
     assert ask(state, limits, "one", 0, slots=3, waiting=3).share_seconds == 0
