@@ -25,7 +25,8 @@ SETTINGS = f"{_METADATA}settings"
 """The metadata of a stream with the fingerprint of what it and its account were made from."""
 _FINGERPRINT = 16
 _MAX_CONNECTIONS = 120
-"""Twice the most pods of an environment, as in a rollout, and some for API and operator."""
+_SPARE_CONNECTIONS = 18
+"""For replicas of the API, for operator and backups, and for those that the servers have not noticed to be gone."""
 _MAX_SUBSCRIPTIONS = 10_000
 _MAX_STREAMS = 4
 _MAX_CONSUMERS = 2
@@ -87,11 +88,19 @@ class StreamOwner:
             return None
 
 
-def account_limits(limits: StreamLimits) -> AccountLimits:
-    """What the account of an environment may take, whatever its pods do."""
+def connections_of(pods: int) -> int:
+    """How many clients an account takes whose environment has so many pods: those of a rollout with surge, twice."""
+    return 2 * (pods + 1) + _SPARE_CONNECTIONS
+
+
+def account_limits(limits: StreamLimits, *, connections: int | None = None) -> AccountLimits:
+    """What the account of an environment may take, whatever its pods do.
+
+    ``connections`` is how many clients may be connected, by default as many as the largest environment needs.
+    """
     kept = limits.queue_bytes + limits.runs_bytes + limits.dead_letters_bytes
     return AccountLimits(
-        connections=_MAX_CONNECTIONS,
+        connections=_MAX_CONNECTIONS if connections is None else connections,
         subscriptions=_MAX_SUBSCRIPTIONS,
         # Publishers stop at later_bytes. Beyond it this ends pods that do not; JetStream then delivers nothing that is
         # due either.

@@ -67,12 +67,13 @@ class EngineKeys:
         namespace: str,
         at: datetime,
         *,
+        connections: int | None = None,
         revoked_until: datetime | None = None,
     ) -> str:
         """The JWT of an environment's account, with tags that say whose it is."""
         return self.trust.environment_jwt(
             streams,
-            account_limits(limits),
+            account_limits(limits, connections=connections),
             at=at,
             previous_signers=self.previous_signers,
             tags=[f"{_RELEASE_TAG}{self.release.lower()}", f"{_NAMESPACE_TAG}{namespace}"],
@@ -92,7 +93,7 @@ class EngineKeys:
         return streams, namespaces[0]
 
     def environment_settings(self, streams: EventStreams, limits: StreamLimits) -> str:
-        """The fingerprint of an environment's account and streams."""
+        """The fingerprint of an environment's account and streams. It does not depend on how many pods there are."""
         account = self.trust.environment_fingerprint(
             streams, account_limits(limits), previous_signers=self.previous_signers
         )

@@ -11,7 +11,7 @@ from tieline_core.engine.package_streams import PackageEntry
 from tieline_core.engine.trust import AccountSigner, EngineTrust
 from tieline_core.identity.owner_references import controller_of
 from tieline_core.kubernetes import Change, Kube
-from tieline_core.kubernetes.resources import ENGINE_SECRETS
+from tieline_core.kubernetes.resources import DEPLOYMENTS, ENGINE_SECRETS
 from tieline_operator.apply.applier import Writer
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.config import Config
@@ -141,8 +141,9 @@ class EngineService:
         return self._streams.survey_result
 
     def follow(self) -> None:
-        """Follows the credentials of environments. Call it before the caches start."""
+        """Follows credentials and Deployments of environments. Call it before the caches start."""
         self._cache[ENGINE_SECRETS].subscribe(self._changed)
+        self._cache[DEPLOYMENTS].subscribe(self._scaled)
 
     async def start(self) -> None:
         """Starts the work of the leader. Reads the keys first, so that no environment is deployed without them."""
@@ -172,6 +173,10 @@ class EngineService:
     def _changed(self, change: Change) -> None:
         if self._tasks:
             self._streams.changed(change)
+
+    def _scaled(self, change: Change) -> None:
+        if self._tasks:
+            self._streams.scaled(change)
 
     def _system_users(self) -> AccountSigner | None:
         return self.trust.system_users if self.trust else None

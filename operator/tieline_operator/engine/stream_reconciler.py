@@ -38,9 +38,11 @@ from tieline_core.engine.streams import (
     history_streams,
 )
 from tieline_core.engine.trust import AccountSigner
+from tieline_core.identity.names import engine_credentials_name
 from tieline_core.kubernetes import Change
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
+from tieline_operator.engine.connection_bounds import ConnectionBounds
 from tieline_operator.engine.desired_streams import (
     KnownStreams,
     StreamKey,
@@ -130,6 +132,7 @@ class StreamReconciler:
         self._now = now
         self.queue: WorkQueue[StreamKey] = WorkQueue(self._reconcile, workers=WORKERS, clock=clock)
         self._demand = StreamDemand(listers)
+        self._bounds = ConnectionBounds(listers)
         self._pushed: dict[StreamKey, str] = {}
         """The fingerprints with which the servers were found to have environments' accounts, or were given them."""
         self._surveyed: Client | None = None
@@ -150,6 +153,13 @@ class StreamReconciler:
             namespace = namespace_of(change.new)
             self.queue.add(StreamKey(namespace))
             self.queue.add(StreamKey(namespace, change.new["metadata"]["name"]))
+
+    def scaled(self, change: Change) -> None:
+        """The Deployment of an environment was written or deleted: its new pods need room to connect at once."""
+        if change.new is not None:
+            key = StreamKey(namespace_of(change.new), engine_credentials_name(change.new["metadata"]["name"]))
+            if self._bounds.is_too_low(key):
+                self.queue.add(key)
 
     def client_connected(self, account: str, client: str) -> None:
         """A client has connected to an account of the engine: a public key, and the client's name."""
@@ -189,7 +199,10 @@ class StreamReconciler:
                     await ensure_packages(jetstream, organisation, limits, owner, settings=settings)
         elif (streams := streams_of(self._listers, key)) is not None:
             account = keys.signer.of_environment(streams)
-            jwt = keys.environment_jwt(streams, limits, key.namespace, datetime.now(UTC))
+            connections = self._bounds.of(key)
+            jwt = keys.environment_jwt(
+                streams, limits, key.namespace, datetime.now(UTC), connections=connections
+            )
             claims = await account_claims_of(system, account.account)
             if claims is not None and keys.owned_environment(account.account, claims) is None:
                 raise ForeignStreamError("The environment's account belongs to another installation")
@@ -197,6 +210,7 @@ class StreamReconciler:
                 await push_account(system, jwt)
             settings = keys.environment_settings(streams, limits)
             self._pushed[key] = settings
+            self._bounds.told(key, connections)
             if streams not in self._demand:
                 return
             async with self._open(account) as client:
@@ -261,6 +275,7 @@ class StreamReconciler:
                 account = keys.signer.of_environment(streams).account
                 names: Sequence[str] = streams.names if streams in self._demand else ()
                 right = account in accounts and (bool(names) or self._pushed.get(key) == settings)
+                right = right and self._bounds.is_told(key)
                 consumed: Sequence[str] = (streams.queue, streams.later) if names else ()
             elif key.secret:
                 continue
@@ -281,6 +296,7 @@ class StreamReconciler:
 
     def _forget_gone(self) -> None:
         present = set(stream_keys(self._listers))
+        self._bounds.forget_all_but(present)
         for known in (self._failures, self._pushed):
             for key in known.keys() - present:
                 del known[key]

@@ -24,7 +24,13 @@ from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, ORGANISATION, namespace, project
 from tieline_api.engine.new_streams import with_streams
 from tieline_core.engine.accounts import account_claims_of, list_accounts, list_streams
-from tieline_core.engine.streams import LIMITS_STREAM, StreamLimits, StreamOwner, account_limits
+from tieline_core.engine.streams import (
+    LIMITS_STREAM,
+    StreamLimits,
+    StreamOwner,
+    account_limits,
+    connections_of,
+)
 from tieline_core.engine.trust import EngineTrust
 from tieline_core.identity.ids import environment_id, new_id, object_id
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
@@ -436,13 +442,12 @@ async def test_pods_of_a_deleted_environment_cannot_keep_it_nor_stop_that_others
     engine: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their credentials are valid for weeks, and an account takes a limited number of connections."""
-    monkeypatch.setattr("tieline_core.engine.streams._MAX_CONNECTIONS", 4)
     monkeypatch.setattr("tieline_operator.engine.stream_reconciler._JUST_SIGNED", timedelta(seconds=1))
     async with Operator(engine).at_work() as operator:
         hostile, gone = operator.deploy("hostile"), operator.deploy("gone")
         await until("connected", lambda: operator.connection.client)
         await until("made", operator.idle)
-        pods = [await engine.pod(hostile, allow_reconnect=False) for _ in range(4)]
+        pods = [await engine.pod(hostile, allow_reconnect=False) for _ in range(connections_of(0))]
         # Streams without an owner, as code with all rights could leave them.
         admin = await engine.environment(gone)
         for name in gone.names:
