@@ -21,6 +21,7 @@ from tieline_protocol.event_streams import EventStreams, subject_parts
 
 CHAINS = 4
 _ASK_SECONDS = 15.0
+_STORED_SECONDS = 30.0
 
 EVENTS = """
 import asyncio, os
@@ -137,7 +138,10 @@ class EventWorker(RestWorker):
                 if not page.body.get("next"):
                     break
                 after = f"&after={page.body['next']}"
-        letters, left = asyncio.run(_stored(engine, EventStreams(rest.organisation, parts.environment)))
+        letters, left = frozenset[str](), dict[str, int]()
+        # A project that was not deployed yet has no account in the engine.
+        if any(one.accepted for one in self.publications):
+            letters, left = asyncio.run(_stored(engine, EventStreams(rest.organisation, parts.environment)))
         return Seen(list(self.publications), list(effects), statuses, letters, left)
 
     def judged(self, rest: Rest, engine: NatsServer, effects: list[dict[str, Any]]) -> EventVerdict:
@@ -205,7 +209,9 @@ class EventWorker(RestWorker):
 
 async def _stored(engine: NatsServer, streams: EventStreams) -> tuple[frozenset[str], dict[str, int]]:
     """Runs with dead letters, and messages that are left in the queues."""
-    client = await engine.environment(streams, error_cb=_quiet, connect_timeout=5)
+    async with asyncio.timeout(_STORED_SECONDS):
+        # It tries again for ever, also where the account is missing.
+        client = await engine.environment(streams, error_cb=_quiet, connect_timeout=5)
     try:
         jetstream = client.jetstream()
         left = {
