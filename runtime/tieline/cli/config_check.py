@@ -16,6 +16,7 @@ from tieline.configuration.snapshot import parse_credential
 from tieline.errors import ConfigurationError
 from tieline_protocol import signatures
 from tieline_protocol.findings import Finding
+from tieline_protocol.request_limits import RequestLimits
 from tieline_protocol.variables import InvalidSchema, schema_problem, variable_errors
 
 Path_ = tuple[str | int, ...]
@@ -36,8 +37,11 @@ _FILE = frozenset(
         "variablesSchema",
     }
 )
-_CONNECTION = frozenset({"baseUrl", "credentials", "exposeToCode", "id", "name", "system", "templateId"})
+_CONNECTION = frozenset(
+    {"baseUrl", "credentials", "exposeToCode", "id", "limits", "name", "system", "templateId"}
+)
 _CREDENTIAL = frozenset({"authScheme", "data", "fields", "id", "name", "type"})
+_LIMITS = frozenset({"concurrent", "per", "requests"})
 _SETTINGS = frozenset({"keepInputs"})
 _TEMPLATE = frozenset({"dynamic", "id", "linked"})
 _USER = frozenset({"connections", "id", "user", "variables"})
@@ -116,8 +120,21 @@ def _connections(body: Mapping[str, Any], where: Path_) -> Iterator[tuple[Path_,
         base = str(connection.get("baseUrl") or "")
         if not base.startswith(("http://", "https://", "${")):
             yield (*path, "baseUrl"), f'the connection "{name}" needs a baseUrl such as https://shop.example'
+        yield from _limits(connection.get("limits"), (*path, "limits"))
         for index, credential in enumerate(connection.get("credentials") or ()):
             yield from _credential(credential, (*path, "credentials", index))
+
+
+def _limits(limits: Any, path: Path_) -> Iterator[tuple[Path_, str]]:
+    if not limits:
+        return
+    unknown = list(_unknown(limits, path, _LIMITS))
+    yield from unknown
+    if not unknown:
+        try:
+            RequestLimits.parse(limits)
+        except ValueError as error:
+            yield path, f"limits: {error}"
 
 
 def _credential(credential: Any, path: Path_) -> Iterator[tuple[Path_, str]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from tests.unit.cli.commands import MAIN, Running, project, tieline
 from tieline.cli.log_format import readable
@@ -184,3 +186,43 @@ def test_lines_are_readable_on_a_terminal() -> None:
     }
     assert readable(json.dumps(run), colour=False).endswith("Ran webhook orders  POST /orders 201 in 12 ms")
     assert readable("no JSON", colour=True) == "no JSON"
+
+
+async def test_limits_in_the_connections_file_hold_across_reloads_of_the_file(tmp_path: Path) -> None:
+    arrived: list[str] = []
+
+    async def order(request: web.Request) -> web.Response:
+        arrived.append(request.path)
+        return web.Response()
+
+    shop = web.Application()
+    shop.router.add_get("/orders", order)
+    asks = 'return {"answer": (await ctx.fetch("shop", "/orders")).status, '
+    async with TestServer(shop) as server:
+        place = str(server.make_url("")).rstrip("/")
+        limited = "connections:\n  shop: {baseUrl: %s, limits: {requests: %d, per: 24h}}\n"
+        project(
+            tmp_path,
+            {
+                "main.py": MAIN.replace('return {"answer": 1, ', asks),
+                "connections.yaml": limited % (place, 2),
+            },
+        )
+        async with Running(tmp_path, env={"TIELINE_RUN_TIMEOUT_SECONDS": "4"}) as running:
+            url = await running.url()
+            answers = [await answer(url) for _ in range(3)]
+            assert [status for status, _ in answers] == [200, 200, 503]
+            assert "connection template 'shop' (2 requests in 24h)" in str(answers[-1][1])
+            assert len(arrived) == 2
+            (tmp_path / "connections.yaml").write_text(limited % (place, 3))
+            await running.said("Read the changed connections file")
+            assert [(await answer(url))[0] for _ in range(2)] == [200, 503]
+            assert len(arrived) == 3
+
+
+async def test_limits_that_mean_nothing_are_told_with_their_place(tmp_path: Path) -> None:
+    wrong = "connections:\n  shop: {baseUrl: https://shop.example, limits: {requests: 5}}\n"
+    async with Running(project(tmp_path, {"connections.yaml": wrong})) as running:
+        await running.said("requests and per need each other")
+        await asyncio.wait_for(running._process.wait(), 10)
+    assert running.code == 1
