@@ -18,6 +18,7 @@ from tieline.state.documents import (
 
 MAX_VALUE_BYTES = 256 * 1024
 MAX_KEY_BYTES = 512
+MAX_EXPIRY_SECONDS = 10 * 366 * 24 * 3600
 
 
 class StateChangedError(TielineError):
@@ -109,10 +110,10 @@ class State:
         until it is deleted.
         """
         try:
-            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+            size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
         except (TypeError, ValueError, RecursionError) as error:
             raise StateRefusedError(f"The state {key!r} cannot be kept as JSON: {error}") from None
-        if (size := len(text.encode())) > MAX_VALUE_BYTES:
+        if size > MAX_VALUE_BYTES:
             raise StateRefusedError(
                 f"The state {key!r} has {size:,} bytes; at most {MAX_VALUE_BYTES:,} are kept, so keep a reference to it"
             )
@@ -133,7 +134,7 @@ class State:
         >>> run(open_orders)
         ['orders/A-1', 'orders/A-2']
         """
-        return await self._documents.keys(self._shelf, prefix)
+        return await self._documents.keys(self._shelf, _text(prefix, "prefix of keys"))
 
     async def count(self, prefix: str = "") -> int:
         """How many values there are, or how many whose keys begin with ``prefix``."""
@@ -148,7 +149,7 @@ class State:
 
 
 def _checked(key: str) -> str:
-    size = len(key.encode("utf-8", "surrogatepass"))
+    size = len(_text(key, "key").encode())
     parts = key.split("/")
     if (
         not 1 <= size <= MAX_KEY_BYTES
@@ -162,10 +163,25 @@ def _checked(key: str) -> str:
     return key
 
 
+def _text(value: Any, what: str) -> str:
+    """``value``; StateRefusedError where it is no text that UTF-8 can hold."""
+    try:
+        value.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise StateRefusedError(f"The state's {what} must be text in UTF-8, not {value!r}") from None
+    return str(value)
+
+
 def _seconds(key: str, expires: float | timedelta | None) -> float | None:
     if expires is None:
         return None
-    seconds = expires.total_seconds() if isinstance(expires, timedelta) else float(expires)
-    if not 0 < seconds < math.inf:
-        raise StateRefusedError(f"The state {key!r} must expire after some time: expires={expires!r} is none")
+    seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise StateRefusedError(
+            f"The state {key!r} must expire after some time, a timedelta or seconds: expires={expires!r} is none"
+        )
+    if seconds > MAX_EXPIRY_SECONDS:
+        raise StateRefusedError(
+            f"The state {key!r} must expire within ten years: expires={expires!r} is longer"
+        )
     return float(math.ceil(seconds))

@@ -1,6 +1,7 @@
 """Documents: JSON values under a shelf and a key, changed by compare-and-swap. Here: in memory."""
 
 import copy
+import json
 import secrets
 import time
 from collections.abc import Callable
@@ -113,7 +114,8 @@ class MemoryDocuments:
         """See Documents."""
         self._compare(shelf, key, expected)
         document = Document(
-            value=copy.deepcopy(value),
+            # As it comes back from the API: with texts as keys, and lists for tuples.
+            value=json.loads(json.dumps(value)),
             version=secrets.token_hex(8),
             expires_at=None if expires is None else datetime.fromtimestamp(self._clock() + expires, UTC),
         )

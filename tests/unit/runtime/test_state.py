@@ -30,6 +30,54 @@ async def test_a_value_is_kept_until_it_is_deleted(state: State) -> None:
     await state.delete("cursor")
 
 
+async def test_a_value_comes_back_as_json_has_it(state: State) -> None:
+    value = {1: (2, 3), "n": [2**70, -0.5]}
+    await state.set("cursor", value)
+    value[1] = (4,)
+    assert await state.get("cursor") == {"1": [2, 3], "n": [2**70, -0.5]}
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expires", "words"),
+    [
+        (5, 1, None, "must be text in UTF-8, not 5"),
+        (None, 1, None, "must be text in UTF-8, not None"),
+        (b"k", 1, None, "must be text in UTF-8, not b'k'"),
+        ("\ud800", 1, None, "must be text in UTF-8"),
+        ("a\0b", 1, None, "must be printable text"),
+        ("a/../b", 1, None, "must be printable text"),
+        ("k" * 513, 1, None, "1 to 512 bytes"),
+        ("k", "\ud800", None, "cannot be kept as JSON: .*surrogates not allowed"),
+        ("k", float("nan"), None, "cannot be kept as JSON"),
+        ("k", CYCLE, None, "cannot be kept as JSON"),
+        ("k", {1, 2}, None, "cannot be kept as JSON"),
+        ("k", "x" * 256 * 1024, None, "at most 262,144 are kept"),
+        ("k", 1, "1h", "a timedelta or seconds: expires='1h'"),
+        ("k", 1, True, "a timedelta or seconds"),
+        ("k", 1, float("nan"), "a timedelta or seconds"),
+        ("k", 1, timedelta(days=-1), "a timedelta or seconds"),
+        ("k", 1, 1e18, "within ten years"),
+        ("k", 1, timedelta.max, "within ten years"),
+    ],
+)
+async def test_what_cannot_be_kept_is_refused_in_words_and_nothing_is_kept(
+    state: State, key: Any, value: Any, expires: Any, words: str
+) -> None:
+    with pytest.raises(StateRefusedError, match=words):
+        await state.set(key, value, expires=expires)
+    assert await state.keys() == []
+
+
+@pytest.mark.parametrize("prefix", [5, None, "\ud800"])
+async def test_a_prefix_that_is_no_text_is_refused(state: State, prefix: Any) -> None:
+    with pytest.raises(StateRefusedError, match="prefix of keys must be text"):
+        await state.keys(prefix)
+
+
 async def test_of_two_that_change_it_at_once_the_second_is_told(state: State) -> None:
     first, second = await state.entry("count"), await state.entry("count")
     await state.set("count", 1, version=first.version)
