@@ -176,7 +176,8 @@ def test_every_internal_route_is_in_the_table(server: Server) -> None:
         and route.resource.canonical.startswith("/internal/")
         and route.method != "HEAD"
     }
-    assert routes == {(case.method, case.route) for case in CASES}
+    packages = {(method, f"{ENVIRONMENT}/packages/{{key}}") for method in ("GET", "PUT")}
+    assert routes == {(case.method, case.route) for case in CASES} | packages, "test_packages.py has those"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
