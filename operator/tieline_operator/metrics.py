@@ -19,6 +19,7 @@ from tieline_core.resources.projects import EnvironmentState
 from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.organisations import OrganisationClaim
+from tieline_operator.workload.packages import has_ended
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 Objects = Mapping[Resource, Sequence[Object]]
@@ -92,6 +93,10 @@ class Metrics:
     def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
         """Registers what is read at each scrape: the namespaces that carry the id of an older one."""
         self.registry.register(_Collected(lambda: _duplicates(duplicates(), names=self.object_names)))
+
+    def watch_package_jobs(self, jobs: Callable[[], Sequence[Object]]) -> None:
+        """Registers what is read at each scrape: the Jobs that install packages."""
+        self.registry.register(_Collected(lambda: _package_jobs(jobs())))
 
     def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
         """Registers what is read at each scrape: the tokens that are kept fresh."""
@@ -168,6 +173,17 @@ def _duplicates(claims: Mapping[str, OrganisationClaim], *, names: bool) -> Iter
     )
 
 
+def _package_jobs(jobs: Sequence[Object]) -> Iterable[Metric]:
+    found = Tally(_JOB_STATES[has_ended(job)] for job in jobs)
+    yield _gauge(
+        "tieline_operator_package_jobs",
+        "Jobs that install packages, by state (running, complete, failed); those that ended go after five minutes",
+        ("state",),
+        (((state,), found[state]) for state in _JOB_STATES.values()),
+    )
+
+
+_JOB_STATES = {"": "running", "Complete": "complete", "Failed": "failed"}
 _READY = {"True": "true", "False": "false"}
 _NAMED = frozenset(
     {

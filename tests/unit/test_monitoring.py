@@ -61,6 +61,7 @@ def _operator() -> CollectorRegistry:
     metrics.watch_organisations(
         lambda: {"new": OrganisationClaim(id="01BX5ZZKBKACTAV9WEVGEMMVRZ", older="acme")}
     )
+    metrics.watch_package_jobs(list)
     metrics.watch_refreshes(waiting=lambda: 0, late=lambda: 0)
     metrics.watch_notifications(lambda: 0)
     reading = EnvironmentReading(queued=1, waiting=1, dead_letters=1, oldest=None)

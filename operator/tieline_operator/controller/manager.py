@@ -21,6 +21,7 @@ from tieline_core.kubernetes.resources import (
     CONFIG_MAPS,
     CONNECTIONS,
     HTTP_ROUTES,
+    JOBS,
     NAMESPACES,
     PODS,
     PROJECT_VERSIONS,
@@ -144,6 +145,7 @@ class Manager:
             requests=lambda: kube.requests,
         )
         metrics.watch_objects(lambda: {kind: self.cache[kind].list() for kind in PRIMARY_RESOURCES})
+        metrics.watch_package_jobs(self.cache[JOBS].list)
         metrics.watch_organisations(lambda: duplicates(self.cache[NAMESPACES]))
         self._duplicates = DuplicateOrganisationLog(self.cache[NAMESPACES], self._post_about_namespace)
 

@@ -105,6 +105,21 @@ def test_no_name_is_told_unless_the_administrator_asks() -> None:
     assert value("tieline_operator_duplicate_organisations") == 1
 
 
+def test_jobs_that_install_packages_are_counted_by_state() -> None:
+    metrics = Metrics()
+    ended = [
+        {"status": {"conditions": [{"type": how, "status": "True"}]}}
+        for how in ("Complete", "Failed", "Failed")
+    ]
+    metrics.watch_package_jobs(lambda: [*ended, {"status": {"active": 1}}, {}])
+    value = metrics.registry.get_sample_value
+    states = {
+        state: value("tieline_operator_package_jobs", {"state": state})
+        for state in ("running", "complete", "failed")
+    }
+    assert states == {"running": 2, "complete": 1, "failed": 2}
+
+
 async def test_a_refused_import_is_counted() -> None:
     outcomes: list[str] = []
     imports = DescriptionImports(ended=outcomes.append)
