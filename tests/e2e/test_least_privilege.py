@@ -46,6 +46,10 @@ RARE: dict[str, dict[Right, str]] = {
     "api": {
         Right(OURS, "connectors", "get"): "two first imports of a connector in one instant: "
         "tests/integration/api/resources/test_connectors.py",
+        Right(
+            OURS, "connections", "expose"
+        ): "a verb that no request has, which an admission policy asks for: "
+        "tests/integration/api/access/test_exposed_connections.py",
         Right("", "namespaces", "get"): "one organisation served by TIELINE_NAMESPACES: tests/install",
     },
 }

@@ -1,5 +1,7 @@
 """Operations that send requests through connections."""
 
+from contextlib import suppress
+
 from aiohttp import web
 
 from tieline_api import errors
@@ -16,6 +18,7 @@ from tieline_api.handlers.connections import CONNECTION
 from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.schemas import connections as rest
 from tieline_api.use_cases.connection_calls import send_through
+from tieline_core.kubernetes import KubeError
 
 TEST_SECONDS = 15.0
 PROXY_SECONDS = 60.0
@@ -43,6 +46,9 @@ async def check_connection(call: Call[None, rest.ConnectionTest]) -> Reply:
             raise
         return Reply(body=rest.ConnectionTestResult(ok=False, message=error.message))
     ok, meaning = _meaning(answer.status)
+    if ok:
+        with suppress(KubeError):  # the test went well; pods tell it, too
+            await call.platform.refusals.answered(obj, answer.status)
     return Reply(
         body=rest.ConnectionTestResult(
             ok=ok, status=answer.status, message=f"The system answered {answer.status}: {meaning}"

@@ -73,6 +73,7 @@ CASES = [
         {"pod": "p", "waiting": 0, "in_use": 0, "slots": 0},
         names=True,
     ),
+    Case("POST", "/internal/v1/connections/{connection_id}/outcome", {"status": 401, "count": 1}, names=True),
     Case("POST", "/internal/v1/traces", SPAN),
 ]
 

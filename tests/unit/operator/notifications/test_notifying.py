@@ -13,6 +13,7 @@ from tests.unit.operator import objects as o
 from tests.unit.operator.notifications.messages_made import message
 from tests.unit.operator.notifications.notified_world import NotifiedWorld, signing_secret
 from tests.unit.operator.reconcile_loop import crashed
+from tieline_core.credentials.refusals import ANNOTATION
 from tieline_core.kubernetes import Change
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources.notifications import NotificationEvent
@@ -183,6 +184,18 @@ async def test_a_connection_that_was_refused_is_told_with_its_name() -> None:
     (message,) = there.sent
     assert message.subject == "login"
     assert message.command == "kubectl -n acme describe connection.tieline.dev login"
+
+
+async def test_a_connection_whose_requests_are_refused_is_told_until_one_is_accepted() -> None:
+    there = NotifiedWorld(o.system(), o.connection("login"), o.template(connectionRef={"name": "login"}))
+    await there.settle()
+    refused = {"status": 401, "count": 7, "since": "2026-11-25T10:00:00Z", "last": "2026-11-25T10:04:00Z"}
+    connection = there.world.edited(r.CONNECTIONS, "login")
+    connection["metadata"]["annotations"] = {ANNOTATION: json.dumps(refused)}
+    await there.settle()
+    told = [one for one in there.sent if one.event is NotificationEvent.AUTHORISATION_NEEDED]
+    assert [one.subject for one in told] == ["login"]
+    assert "at least 7 requests with 401" in told[0].detail
 
 
 class Counts:
