@@ -174,6 +174,8 @@ def _template(
         spec["dynamic"] = True
     elif connection := connections.get(item.get("connectionId", "")):
         spec["connectionRef"] = {"name": connection}
+    if item.get("exposeToCode"):
+        spec["exposeToCode"] = True
     name = object_name(f"{project}-{environment}-{item['name']}")
     return {"apiVersion": _GROUP, "kind": "ConnectionTemplate", "metadata": {"name": name}, "spec": spec}
 
@@ -221,4 +223,6 @@ def _connection(item: Document, name: str, systems: dict[str, str], secrets: lis
         credentials.append(credential)
     if credentials:
         spec["credentials"] = credentials
+    if item.get("exposeToCode"):
+        spec["exposeToCode"] = True
     return {"apiVersion": _GROUP, "kind": "Connection", "metadata": {"name": name}, "spec": spec}

@@ -13,10 +13,12 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import Provider
-from tests.integration.api.objects import make_system
+from tests.integration.api.objects import connect, make_system
+from tieline_core.credentials.refusals import ANNOTATION
 
 MAIN = "from tieline import Integration\nintegration = Integration()\n"
 
@@ -165,6 +167,48 @@ def test_systems_templates_and_connections_are_found_by_name(tieline: Command, c
     tieline("templates", "remove", "shop", "--yes", *project)
     assert tieline.json("templates", "list", *project) == []
     assert "There is no connection 'nobody'" in tieline("connections", "show", "nobody", code=4)
+
+
+def test_environment_variables_are_set_from_values_and_secrets_and_removed(tieline: Command) -> None:
+    tieline("projects", "create", "Cli env")
+    project = ("--project", "Cli env")
+
+    def there() -> Any:
+        return tieline.json("env", "list", *project)[0]["config"].get("env")
+
+    change = ("env", "config", "production", *project)
+    tieline(*change, "--env", "LEVEL=debug=all", "--env", "REGION=eu", "--env-secret", "KEY=api/value")
+    source = {"secretKeyRef": {"name": "api", "key": "value"}}
+    assert there() == [
+        {"name": "LEVEL", "value": "debug=all"},
+        {"name": "REGION", "value": "eu"},
+        {"name": "KEY", "valueFrom": source},
+    ]
+    tieline(*change, "--unset-env", "REGION", "--env", "LEVEL=info")
+    assert there() == [{"name": "LEVEL", "value": "info"}, {"name": "KEY", "valueFrom": source}]
+    assert "NAME=SECRET/KEY" in tieline(*change, "--env-secret", "KEY=api", code=2)
+    assert "no variable of its own named REGION" in tieline(*change, "--unset-env", "REGION", code=2)
+
+
+def test_a_template_asks_for_credentials_and_a_refused_connection_is_marked(
+    tieline: Command, client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    tieline("projects", "create", "Cli exposed")
+    system = make_system(client)
+    added = ("templates", "add", "shop", "--project", "Cli exposed", "--system", system["id"])
+    tieline(*added, "--expose-to-code")
+    (template,) = tieline.json("templates", "list", "--project", "Cli exposed")
+    assert template["exposeToCode"] is True
+    made = connect(client, template, "key-1234", name="Cli refused", exposeToCode=True)
+    refused = {"status": 401, "count": 3, "since": "2026-11-25T10:00:00Z", "last": "2026-11-25T10:05:00Z"}
+    annotation = f"{ANNOTATION}={json.dumps(refused)}"
+    kubectl("annotate", "connection", made["id"].lower(), annotation, namespace=org.namespace)
+    shown = eventually(
+        "known",
+        lambda: "3+ requests with 401" in (text := tieline("connections", "show", made["id"])) and text,
+    )
+    assert "key-1234" not in shown
+    assert "refused" in tieline("connections", "list", "--system", system["id"])
 
 
 def test_a_connection_is_made_and_connected_by_signing_in_at_the_system(

@@ -72,6 +72,7 @@ def show_connection(
             "base URL": found.get("baseUrl"),
             "credentials": ", ".join(_types(found)),
             "updated": age(found["updatedAt"]),
+            "refused": _refused(found),
         },
     )
     if output is Output.TABLE:
@@ -177,6 +178,14 @@ def list_systems(
         ],
         empty="There are no systems.",
     )
+
+
+def _refused(found: Json) -> str | None:
+    """That the system refuses requests, for people."""
+    refused = found.get("refused")
+    if not refused:
+        return None
+    return f"{refused['count']}+ requests with {refused['status']} since {refused['since']}"
 
 
 def _types(connection: Json) -> list[str]:

@@ -66,6 +66,9 @@ def add_template(
         str | None, typer.Option("--connection", metavar="NAME", help="The connection to use: name or id.")
     ] = None,
     dynamic: Annotated[bool, typer.Option("--dynamic", help="Each user brings a connection.")] = False,
+    expose_to_code: Annotated[
+        bool, typer.Option("--expose-to-code", help="The code reads the credentials (ctx.credentials).")
+    ] = False,
     project: ProjectOption = None,
     environment: EnvironmentOption = None,
     context: ContextOption = None,
@@ -78,7 +81,13 @@ def add_template(
     link = connection and find_in_pages(
         remote, "connection", "connections", connection, system_id=target["id"]
     )
-    body = {"systemId": target["id"], "name": name, "environmentId": chosen["id"], "dynamic": dynamic}
+    body = {
+        "systemId": target["id"],
+        "name": name,
+        "environmentId": chosen["id"],
+        "dynamic": dynamic,
+        **({"exposeToCode": True} if expose_to_code else {}),
+    }
     made = remote.request("POST", f"projects/{found['id']}/connection-templates", body=body)
     if link:
         body = {"connectionTemplateId": made["connectionTemplateId"]}
