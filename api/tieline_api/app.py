@@ -70,6 +70,7 @@ from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.credential_secrets import CachingSecretClient, CredentialStore
 from tieline_api.store.expiry_gc import ExpiredCredentialCollector
+from tieline_api.store.operation_index import OperationIndex
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.refusal_reports import RefusalReports
 from tieline_api.store.secret_gc import SecretCollector
@@ -118,6 +119,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     histories = Followers(engine, run_reader, prefix=HISTORIES, serves=world.serves)
     sessions = ConnectSessions(kube, world.connect_sessions, world.namespace_of)
     access = Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds)
+    connectors = ConnectorResults(kube, world.connector_versions)
     return Dependencies(
         settings=settings,
         kube=kube,
@@ -128,7 +130,8 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         secret_reads=secret_reads,
         secret_sweep=SecretCollector(kube, world, credentials),
         token_ages=token_ages,
-        connectors=ConnectorResults(kube, world.connector_versions),
+        connectors=connectors,
+        operations=OperationIndex(connectors),
         importer=Importer(),
         checker=VariablesChecker(),
         files_checker=FilesChecker(),

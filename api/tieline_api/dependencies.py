@@ -28,6 +28,7 @@ from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.credential_secrets import CredentialStore
 from tieline_api.store.documents import Documents
+from tieline_api.store.operation_index import OperationIndex
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.refusal_reports import RefusalReports
 from tieline_api.store.secret_gc import SecretCollector
@@ -56,6 +57,8 @@ class Dependencies:
     secret_sweep: SecretCollector
     token_ages: TokenAges
     connectors: ConnectorResults
+    operations: OperationIndex
+    """Searches the operations of connectors."""
     authentication: AuthenticatorChain
     access: Access
     memberships: Memberships

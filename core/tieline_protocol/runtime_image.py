@@ -38,7 +38,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
 
 MODULES = frozenset(chain.from_iterable(PACKAGES.values()))
 
-_NAMED = ("aiohttp", "cryptography", "oauthlib", "pyjwt", "uvloop", "yarl")
+_NAMED = ("aiohttp", "cryptography", "jsonschema-rs", "oauthlib", "pyjwt", "uvloop", "yarl")
 HOLDS = f"Python {PYTHON[0]}.{PYTHON[1]} with {', '.join(_NAMED)} and what they need"
 INSTEAD = "for other packages write requirements.in and run `tieline lock`; a deploy installs those of requirements.txt"
 REQUIREMENTS_MISPLACED = (

@@ -146,8 +146,13 @@ def plan_credential(
         owner = scheme_owner(system, organisation=organisation)
         if not _stands_for_missing(config, live, system, owner=owner):
             secrets += _plan_scheme(item, config, system=system, connection=connection, owner=owner)
+    elif given.auth_scheme_config_id is not None:
+        _refer(item, given.auth_scheme_config_id, system=system, path=path)
     elif live is None:
-        raise errors.invalid(f"{path}.authSchemeConfig", "is required for a new credential")
+        raise errors.invalid(
+            f"{path}.authSchemeConfig",
+            "is required for a new credential, or one of the system's schemes in authSchemeConfigId",
+        )
     if given.credential is not None:
         planned = _plan_values(item, given.credential, live=live, path=f"{path}.credential")
         shown = credential_id(
@@ -189,6 +194,18 @@ def _stands_for_missing(
         return config.id == live.get("authSchemeConfigId")
     is_readable = auth_schemes.to_rest(scheme, owner=owner).type == scheme["type"]
     return config.id == scheme["id"] and not is_readable
+
+
+def _refer(item: Object, scheme: str, *, system: ObjectView, path: str) -> None:
+    """Have a credential use one of the system's schemes. Raises ApiError (422)."""
+    if auth_scheme_item(system, scheme) is None:
+        known = ", ".join(f'"{one["id"]}"' for one in auth_scheme_items(system)) or "none"
+        raise errors.invalid(
+            f"{path}.authSchemeConfigId",
+            f"is the id of no auth scheme of the connection's system (there are: {known})",
+        )
+    item.pop("authSchemeConfig", None)
+    item["authSchemeConfigId"] = scheme
 
 
 def _plan_scheme(
@@ -275,6 +292,7 @@ def _credential_to_rest(
     return rest.ConnectionCredential(
         id=credential_item_id(identifier, item["id"]),
         auth_scheme_config=_scheme_to_rest(obj, item, system=system, organisation=organisation),
+        auth_scheme_config_id=item.get("authSchemeConfigId"),
         credential=rest.Credential(
             id=canonical(credential_id(identifier, item)),
             organisation_id=organisation,

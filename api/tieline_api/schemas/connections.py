@@ -49,6 +49,9 @@ class ConnectionCredential(Rest):
     """Unique in the connection, a ULID in answers; made up when left out."""
     auth_scheme_config: AuthSchemeConfig | None = None
     """One of the system's auth schemes, or one of the connection's own."""
+    auth_scheme_config_id: Annotated[ItemId | None, MaybeId] = None
+    """The id of one of the system's auth schemes, in the place of authSchemeConfig, which counts where both are given.
+    Answers have both; for a scheme of the connection's own it is absent."""
     credential: Credential | None = None
     """The credential."""
 

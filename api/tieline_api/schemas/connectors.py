@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from tieline_api.schemas.base import PageQuery, Rest, TimeOut, UlidOut
+from tieline_api.schemas.base import PageQuery, Rest, SearchQuery, TimeOut, UlidOut
 from tieline_api.schemas.names import VersionName
 from tieline_core.resources.fields import ValidationMessage
 
@@ -159,6 +159,40 @@ class Definition(Rest):
     """Where in the description it stands."""
     referenced_by: list[Referrer]
     """The definitions that refer to it."""
+
+
+class OperationsQuery(SearchQuery):
+    """Which operations."""
+
+    connector_id: Annotated[str, StringConstraints(max_length=64)] | None = None
+    """Only those of this connector."""
+
+
+class FoundOperation(Rest):
+    """An operation of a connector's default version, as a search finds it."""
+
+    id: UlidOut
+    """The id of the action."""
+    name: str
+    """Unique in the version: the operationId, or one that is made."""
+    method: str
+    """The HTTP method."""
+    path: str
+    """The path below the base URL."""
+    summary: str
+    """What it does, in at most 200 letters."""
+    connector_id: UlidOut
+    """The connector."""
+    connector_name: str
+    """Its name."""
+    version_id: UlidOut
+    """The version that was searched: the connector's default one."""
+    version: str
+    """Its name."""
+
+
+class FoundOperationPage(Part[FoundOperation]):
+    """A part of what a search finds."""
 
 
 class DefinitionsQuery(PageQuery):

@@ -73,6 +73,7 @@ CONNECTION: Example = {
         {
             "id": CREDENTIAL_ID,
             "authSchemeConfig": API_KEY,
+            "authSchemeConfigId": "key",
             "credential": {
                 "id": CREDENTIAL_ID,
                 "organisationId": ORGANISATION_ID,

@@ -130,6 +130,7 @@ class Credential(Strict):
 class ConnectionCredential(Strict):
     id: Ulid
     auth_scheme_config: SchemeConfig
+    auth_scheme_config_id: str | None = None
     credential: Credential
 
 
@@ -438,6 +439,22 @@ class ConnectorVersions(Page):
 
 class Actions(Page):
     items: list[Action]
+
+
+class FoundOperation(Strict):
+    id: Ulid
+    name: str
+    method: str
+    path: str
+    summary: str
+    connector_id: Ulid
+    connector_name: str
+    version_id: Ulid
+    version: str
+
+
+class FoundOperations(Page):
+    items: list[FoundOperation]
 
 
 class Triggers(Page):
@@ -904,6 +921,7 @@ ANSWERS: Mapping[str, Any] = {
     "getConnector": Connector,
     "listConnectorVersions": ConnectorVersions,
     "getConnectorVersion": ConnectorVersion,
+    "searchOperations": FoundOperations,
     "listActions": Actions,
     "listTriggers": Triggers,
     "listDefinitions": Definitions,

@@ -18,6 +18,7 @@ from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.api.objects import connect, make_system
+from tests.unit.cli.connector_files import SHOP
 from tieline_core.credentials.refusals import ANNOTATION
 
 MAIN = "from tieline import Integration\nintegration = Integration()\n"
@@ -286,3 +287,40 @@ def test_any_operation_can_be_called(tieline: Command, client: Client) -> None:
     assert len(listed["items"]) <= 1
     assert "must be" in tieline("api", "systems", "-q", "first=0", code=1)
     assert eventually("gone", lambda: tieline("api", f"projects/{made['id']}", "-X", "DELETE") == "")
+
+
+def test_a_connector_becomes_a_typed_module_beside_the_code(tieline: Command, tmp_path: Path) -> None:
+    (tmp_path / "api.json").write_text(json.dumps({**SHOP, "info": {"title": "Desk shop", "version": "1"}}))
+    (tmp_path / "main.py").write_text(MAIN)
+    tieline("connectors", "import", "api.json", "--version", "1")
+    assert "createOrder" in tieline("connectors", "search", "orders", "POST", "--connector", "desk shop")
+    wrote = tieline("connectors", "add", "desk shop")
+    assert "`from connectors.desk_shop import DeskShop`" in wrote
+    source = (tmp_path / "connectors/desk_shop.py").read_text()
+    assert "async def create_order(" in source
+    assert tieline("connectors", "add", "desk shop", "--check") == ""
+    refused = tieline("connectors", "add", "desk shop", "--operations", "getOrder,cancelOrder", code=4)
+    assert "no operation 'cancelOrder'" in refused
+    tieline("connectors", "add", "desk shop", "--operations", "getOrder", "--sync")
+    part = json.loads((tmp_path / "connectors/desk_shop.json").read_bytes())
+    assert (list(part["operations"]), list(part["schemas"])) == (["getOrder"], ["Line", "Order"])
+    assert "    def get_order(" in (tmp_path / "connectors/desk_shop.py").read_text()
+    # What was chosen once stays chosen.
+    assert tieline("connectors", "add", "desk shop", "--check") == ""
+    assert "out of date" in tieline("connectors", "add", "desk shop", "--check", "--all", code=1)
+    assert "out of date" in tieline("connectors", "add", "desk shop", "--check", "--no-sync", code=1)
+    (tmp_path / "connectors/other.py").write_text("mine = True\n")
+    assert "was not written by this command" in tieline(
+        "connectors", "add", "desk shop", "--as", "other", code=1
+    )
+    assert (tmp_path / "connectors/other.py").read_text() == "mine = True\n"
+    assert not (tmp_path / "connectors/other.json").exists()
+    tieline("connectors", "add", "desk shop", "--as", "../../evil")
+    assert sorted(path.name for path in (tmp_path / "connectors").iterdir()) == [
+        "desk_shop.json",
+        "desk_shop.py",
+        "evil.json",
+        "evil.py",
+        "other.py",
+    ]
+    assert "Nothing refuses a deploy" in tieline("check")

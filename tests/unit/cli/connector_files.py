@@ -1,6 +1,7 @@
 """The files of a connector as the command writes them, from a description's bytes."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tieline.cli.connector_code.descriptions import description_of
@@ -152,3 +153,13 @@ def source_of(description: dict[str, Any], name: str = "shop", *, plain: bool = 
 def parsed(description: dict[str, Any], name: str = "shop") -> Description:
     """The description as pods have it."""
     return parse(name, file_of(description, name))
+
+
+def write_files(
+    description: dict[str, Any], folder: Path, name: str = "shop", only: set[str] | None = None
+) -> None:
+    """Write both files into a project's folder."""
+    content = file_of(description, name, only)
+    (folder / "connectors").mkdir()
+    (folder / f"connectors/{name}.json").write_text(json.dumps(content))
+    (folder / f"connectors/{name}.py").write_text(module_of(content, name))

@@ -114,8 +114,9 @@ def add_connector(
         bool, typer.Option("--all", help="All operations, also if some were named before.")
     ] = False,
     plain: Annotated[
-        bool, typer.Option("--sync", help="Write methods for plain functions, without await.")
-    ] = False,
+        bool | None,
+        typer.Option("--sync/--no-sync", help="Write methods for plain functions, without await."),
+    ] = None,
     check_only: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if the files are out of date.")
     ] = False,
@@ -125,11 +126,18 @@ def add_connector(
     """Write a connector's description and a typed module of its operations beside the code."""
     from tieline.cli.connector_code.files import ConnectorFiles, write  # noqa: PLC0415
 
-    files = ConnectorFiles.of(find(folder).code, stored_as or connector, plain=plain)
+    files = ConnectorFiles.of(find(folder).code, stored_as or connector)
+    chosen = files.chosen()
     wanted = [name.strip() for text in operations or () for name in text.split(",") if name.strip()]
     with progress(f"Reading {connector}"):
         remote = client(context, organisation)
-        found = files.built(remote, connector, version, only=None if every else wanted or files.only())
+        found = files.built(
+            remote,
+            connector,
+            version,
+            only=() if every else wanted or chosen.only,
+            plain=chosen.plain if plain is None else plain,
+        )
     if check_only:
         stale = [
             path for path, text in found.items() if not path.is_file() or path.read_text("utf-8") != text

@@ -24,20 +24,29 @@ _MOST = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What stays when the files are written again."""
+
+    only: Sequence[str] = ()
+    """The operations that were named; empty for all of them."""
+    plain: bool = False
+    """Whether the methods are for plain functions."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConnectorFiles:
     """The files of one connector in a project's folder."""
 
     code: Path
     name: str
-    plain: bool
 
     @classmethod
-    def of(cls, code: Path, name: str, *, plain: bool) -> "ConnectorFiles":
+    def of(cls, code: Path, name: str) -> "ConnectorFiles":
         """The files for a connector's name. Raises UsageError for what is no module's name."""
         found = snake_name(name, default="connector")
         if not _NAME.fullmatch(found) or keyword.iskeyword(found):
             raise UsageError(f"{found!r} is no name of a module; give one by --as, such as shop")
-        return cls(code=code, name=found, plain=plain)
+        return cls(code=code, name=found)
 
     @property
     def description(self) -> Path:
@@ -59,16 +68,17 @@ class ConnectorFiles:
         """The class with the operations."""
         return class_named(self.name)
 
-    def only(self) -> list[str]:
-        """The operations that were named when the files were written; empty for all of them."""
+    def chosen(self) -> "Choices":
+        """What was chosen when the files were written."""
         try:
-            found = json.loads(self.description.read_bytes()).get("only", [])
-        except (OSError, ValueError, AttributeError):
-            return []
-        return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+            found = json.loads(self.description.read_bytes())
+            only = [name for name in found.get("only", ()) if isinstance(name, str)]
+            return Choices(only=only, plain=found.get("sync") is True)
+        except (OSError, ValueError, AttributeError, TypeError):
+            return Choices()
 
     def built(
-        self, remote: Client, connector: str, version: str, *, only: Sequence[str] | None
+        self, remote: Client, connector: str, version: str, *, only: Sequence[str], plain: bool
     ) -> dict[Path, str]:
         """What the files hold for a connector's version. Raises CommandError."""
         if self.source.is_file() and HEADER not in self.source.read_text("utf-8", errors="replace")[:2048]:
@@ -80,7 +90,7 @@ class ConnectorFiles:
         known: Mapping[str, Any] = remote.get(path)
         # Versions never change, and the default one may be another in the next moment.
         path = f"connectors/{found['id']}/versions/{known['id']}"
-        actions = _wanted(list(remote.pages(f"{path}/actions", limit=_MOST)), only or ())
+        actions = _wanted(list(remote.pages(f"{path}/actions", limit=_MOST)), only)
         definitions = list(remote.pages(f"{path}/definitions", limit=_MOST, schemas="true"))
         description = description_of(
             connector=found,
@@ -91,9 +101,11 @@ class ConnectorFiles:
         )
         if only:
             description["only"] = sorted(set(only))
+        if plain:
+            description["sync"] = True
         texts = {
             self.description: json.dumps(description, indent=1, ensure_ascii=True) + "\n",
-            self.source: module_of(description, self.name, plain=self.plain),
+            self.source: module_of(description, self.name, plain=plain),
         }
         self._check_sizes(texts, len(actions))
         return texts

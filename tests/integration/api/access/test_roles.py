@@ -24,7 +24,7 @@ MAY = {
         getVersionFiles diffVersions getProjectLogs getVariablesSchema listStaticConnections listConnectionTemplates
         listEnvironmentSystems listUsers getUser listActivations getActivation listUserActivations
         getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
-        listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
+        searchOperations listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
         listRuns listProjectRuns getRun getMetricsSummary getProjectsMetricsSummary
         listSchedulers getScheduler
         getStoreValue listStoreKeys countStoreKeys

@@ -271,3 +271,28 @@ def test_a_project_exists_for_its_templates(client: Client) -> None:
         "totalCount": 0,
         "items": [],
     }
+
+
+def test_a_credential_refers_to_a_scheme_of_the_system(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    _, template = make_template(client)
+    values = {"type": "string", "data": {"string": {"value": "s3cr3t"}}}
+    created = _create(client, template, credentials=[{"authSchemeConfigId": "key", "credential": values}])
+    (item,) = created["credentials"]
+    assert (item["authSchemeConfigId"], item["authSchemeConfig"]["apiKey"]["name"]) == ("key", "X-API-Key")
+    path = f"/connections/{created['id']}"
+    # What was read can be sent back, with another scheme of the connection's own as well: the whole scheme counts.
+    assert client.ok("PUT", path, {"credentials": [item]})["credentials"][0]["authSchemeConfigId"] == "key"
+    own = {"type": "api-key", "apiKey": {"id": "own", "name": "X-Other", "in": "header"}}
+    changed = client.ok("PUT", path, {"credentials": [{**item, "authSchemeConfig": own}]})["credentials"][0]
+    assert changed["authSchemeConfig"]["apiKey"]["name"] == "X-Other"
+    assert "authSchemeConfigId" not in changed
+    back = client.ok("PUT", path, {"credentials": [{"id": item["id"], "authSchemeConfigId": "key"}]})
+    assert back["credentials"][0]["authSchemeConfig"]["apiKey"]["name"] == "X-API-Key"
+    stored_item = stored(kubectl, org, "connection", created["id"])["spec"]["credentials"][0]
+    assert (stored_item["authSchemeConfigId"], "authSchemeConfig" in stored_item) == ("key", False)
+    refused = client("PUT", path, {"credentials": [{"id": item["id"], "authSchemeConfigId": "gone"}]})
+    assert (refused.status, refused.fields) == (422, ["credentials[0].authSchemeConfigId"])
+    neither = client("PUT", path, {"credentials": [{"credential": values}]})
+    assert (neither.status, neither.fields) == (422, ["credentials[0].authSchemeConfig"])

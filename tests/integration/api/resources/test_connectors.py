@@ -416,3 +416,83 @@ def test_a_system_that_follows_a_connector_is_shown_with_what_it_gives(
 def _until_known(client: Client, path: str) -> Any:
     """What was applied by kubectl, once the API has heard of it."""
     return eventually(f"{path} known", lambda: client.ok("GET", path))
+
+
+def test_definitions_come_with_their_schemas_when_asked_for(client: Client, connector: str) -> None:
+    path = f"/connectors/{connector}/versions/latest/definitions"
+    (bare,) = client.ok("GET", path)["items"]
+    (whole,) = client.ok("GET", f"{path}?schemas=true")["items"]
+    assert "schema" not in bare
+    assert whole == {**bare, "schema": {"type": "object", "description": "An order"}}
+
+
+def catalogue(title: str, count: int, **more: Any) -> bytes:
+    operations = {
+        f"/{title.lower()}/{number}": {
+            "get": {"operationId": f"find{title}{number}", "summary": f"Finds\n{title}", "responses": {}}
+        }
+        for number in range(count)
+    }
+    return shop(info={"title": title, "version": "1"}, paths=operations, webhooks={}, **more)
+
+
+def test_operations_of_all_connectors_are_searched(neighbour: Client) -> None:
+    first, second = new_id(), new_id()
+    for identifier, title in ((first, "Invoices"), (second, "Refunds")):
+        assert import_into(neighbour, identifier, catalogue(title, 3), "one").status == 201
+    found = neighbour.ok("GET", "/connectors/operations")
+    names = [f"find{title}{number}" for title in ("Invoices", "Refunds") for number in range(3)]
+    assert (found["totalCount"], [item["name"] for item in found["items"]]) == (6, names)
+    (item,) = neighbour.ok("GET", "/connectors/operations?search=REFUNDS%202%20finds")["items"]
+    (action,) = [
+        one
+        for one in neighbour.ok("GET", f"/connectors/{second}/versions/latest/actions")["items"]
+        if one["name"] == "findRefunds2"
+    ]
+    version = neighbour.ok("GET", f"/connectors/{second}/versions/latest")
+    assert item == {
+        "id": action["id"],
+        "name": "findRefunds2",
+        "method": "GET",
+        "path": "/refunds/2",
+        "summary": "Finds\nRefunds",
+        "connectorId": second,
+        "connectorName": "Refunds",
+        "versionId": version["id"],
+        "version": "one",
+    }
+    of_one = neighbour.ok("GET", f"/connectors/operations?search=find&connector_id={first}")
+    assert of_one["totalCount"] == 3
+    assert neighbour.ok("GET", "/connectors/operations?search=nothing")["items"] == []
+    pages, after = [], ""
+    while True:
+        page = neighbour.ok("GET", f"/connectors/operations?first=4{after}")
+        pages.append([item["name"] for item in page["items"]])
+        if "next" not in page:
+            break
+        after = f"&after={page['next']}"
+    assert pages == [names[:4], names[4:]]
+    back = neighbour.ok("GET", f"/connectors/operations?first=4&before={page['prev']}")
+    assert [item["name"] for item in back["items"]] == names[:4]
+    assert neighbour("GET", "/connectors/operations?after=nonsense").status == 400
+    # The newest version is the default one, from the next search on.
+    assert import_into(neighbour, second, catalogue("Credits", 1), "two").status == 201
+    assert neighbour.ok("GET", "/connectors/operations?search=credits")["totalCount"] == 1
+    assert neighbour.ok("GET", "/connectors/operations?search=refunds")["totalCount"] == 0
+    assert neighbour("DELETE", f"/connectors/{first}").status == 204
+    assert neighbour.ok("GET", "/connectors/operations?search=invoices")["totalCount"] == 0
+
+
+def test_the_catalogue_is_searched_also_where_a_result_is_gone(
+    neighbour: Client, other_org: Organisation, kubectl: Kubectl
+) -> None:
+    identifier = new_id()
+    assert import_into(neighbour, identifier, catalogue("Broken", 2), "one").status == 201
+    listed = kubectl("get", "connectorversions", "-o", "json", namespace=other_org.namespace).stdout
+    (version,) = [
+        item
+        for item in json.loads(listed)["items"]
+        if item["spec"]["connectorRef"]["name"] == identifier.lower()
+    ]
+    kubectl("delete", "configmap", *version["spec"]["configMaps"], namespace=other_org.namespace)
+    assert neighbour.ok("GET", "/connectors/operations?search=broken")["totalCount"] == 0

@@ -1,0 +1,67 @@
+"""The examples of docs/connectors.md do what the page says."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.cli.connector_files import write_files
+from tieline.testing import Project
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/connectors.md").read_text(encoding="utf-8")
+DESCRIPTION = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE, re.S)[0])
+MAIN, CALL, TEST = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The project of the page."""
+    (tmp_path / "main.py").write_text(MAIN)
+    write_files(DESCRIPTION, tmp_path, "shop", only={"createOrder", "listOrders"})
+    (tmp_path / "test_orders.py").write_text(TEST)
+    return tmp_path
+
+
+def test_the_pages_test_passes(folder: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tieline_pytest"]
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "1 passed" in ended.stdout, ended.stdout
+
+
+def test_the_pages_code_type_checks(folder: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "main.py"]
+    env = {"MYPYPATH": f"{ROOT / 'runtime'}:{ROOT / 'core'}", "PATH": ""}
+    ended = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_an_operation_is_called_by_its_name(folder: Path) -> None:
+    indented = "".join(f"    {line}\n" for line in CALL.splitlines())
+    head = "\n\n@integration.webhook('named')\nasync def named(ctx: Context) -> str:\n"
+    code = f"{head}{indented}    return created['id']\n"
+    (folder / "main.py").write_text(MAIN + code)
+    with Project(folder) as project:
+        project.connection("shop").answer("createOrder")
+        assert project.post("/named").text == "7"
+
+
+def test_the_page_names_what_there_is() -> None:
+    source = (ROOT / "runtime/tieline/cli/commands/connectors.py").read_text()
+    options = {
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("--")
+    }
+    named = set(re.findall(r"(--[a-z]+)", PAGE))
+    assert named <= {part for option in options for part in option.split("/")} | {"--operations"}
