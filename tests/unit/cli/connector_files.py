@@ -133,7 +133,12 @@ SHOP: dict[str, Any] = {
 
 def file_of(description: dict[str, Any], name: str = "shop", only: set[str] | None = None) -> dict[str, Any]:
     """What ``connectors/<name>.json`` holds."""
-    result = import_description(json.dumps(description).encode("utf-8", "surrogatepass"))
+    return file_of_bytes(json.dumps(description).encode(), name, only)
+
+
+def file_of_bytes(data: bytes, name: str = "shop", only: set[str] | None = None) -> dict[str, Any]:
+    """The same, of a description as it is published."""
+    result = import_description(data)
     found = description_of(
         connector={"id": "01", "name": result.title},
         version={"name": "1"},

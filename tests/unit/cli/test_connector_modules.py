@@ -13,7 +13,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.cli.connector_files import SHOP, file_of, source_of
+from tests.harness.inputs import api_descriptions
+from tests.unit.cli.connector_files import SHOP, file_of, file_of_bytes, source_of
+from tieline.cli.connector_code.module import module_of
 from tieline.cli.connector_code.names import class_name, docstring, literal, snake_name
 
 EVIL = [
@@ -220,6 +222,7 @@ def hostile() -> Iterator[tuple[str, dict[str, Any]]]:
         "Kinds": {"enum": ["a", 1, None, True, 'x"y', "\u202e", -1]},
         "Remote": {"$ref": "https://evil.example/schema.json"},
     }
+    anything = {"content": {"application/json": {"schema": {"type": "array", "items": {}}}}}
     bodies = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}}
     paths = {
         f"/{number}/{{id}}": {
@@ -242,6 +245,12 @@ def hostile() -> Iterator[tuple[str, dict[str, Any]]]:
         for number, (name, kind) in enumerate(zip(EVIL, [*circles, "Evil"] * 20, strict=False))
     }
     named = {name: {"type": "object", "properties": {name: {}}} for name in EVIL}
+    paths["/any"] = {
+        "get": {
+            "parameters": [{"name": "page", "in": "query", "schema": {"type": "integer"}}],
+            "responses": {"200": {"description": "a list of anything, in pages", **anything}},
+        }
+    }
     yield (
         "evil",
         {
@@ -251,6 +260,17 @@ def hostile() -> Iterator[tuple[str, dict[str, Any]]]:
             "components": {"schemas": {"Evil": schema, **circles, **named}},
         },
     )  # fmt: skip
+
+
+def check_types(folder: Path) -> None:
+    """All modules in a folder are strictly typed."""
+    # Without all of the runtime and its libraries, it takes a tenth of the time.
+    (folder / "tieline.pyi").write_text(STUB)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache"), "."]
+    checked = subprocess.run(  # noqa: PLW1510  (looked at below)
+        command, cwd=folder, env={"PATH": ""}, capture_output=True, text=True, timeout=300
+    )
+    assert checked.returncode == 0, checked.stdout[-3000:]
 
 
 def test_modules_type_check_strictly(tmp_path: Path) -> None:
@@ -272,13 +292,20 @@ def test_modules_type_check_strictly(tmp_path: Path) -> None:
             source = source_of(description, name, plain=plain)
             check_harmless(source)
             (tmp_path / f"{name}{'_sync' if plain else ''}.py").write_text(source, encoding="utf-8")
-    # Without all of the runtime and its libraries, it takes a tenth of the time.
-    (tmp_path / "tieline.pyi").write_text(STUB)
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "."]
-    checked = subprocess.run(  # noqa: PLW1510  (looked at below)
-        command, cwd=tmp_path, env={"PATH": ""}, capture_output=True, text=True, timeout=300
-    )
-    assert checked.returncode == 0, checked.stdout[-3000:]
+    check_types(tmp_path)
+
+
+def test_modules_of_published_descriptions_type_check(tmp_path: Path) -> None:
+    for number, (name, data) in enumerate(api_descriptions.examples()):
+        if name.endswith(".json"):
+            source = module_of(file_of_bytes(data), "shop")
+            check_harmless(source)
+            (tmp_path / f"example{number}.py").write_text(source, encoding="utf-8")
+    used = {"issues/create", "issues/list-for-repo", "pulls/list-files", "repos/get", "git/create-blob"}
+    source = module_of(file_of_bytes(api_descriptions.github(), only=used), "github")
+    (tmp_path / "github.py").write_text(source, encoding="utf-8")
+    assert "    def issues_list_for_repo_pages(" in source
+    check_types(tmp_path)
 
 
 def test_a_module_is_formatted_as_ruff_would(tmp_path: Path) -> None:

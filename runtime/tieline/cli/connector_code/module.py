@@ -100,7 +100,11 @@ class _Module:
         iterator = f"{'Iterator' if self._plain else 'AsyncIterator'}[{self._item(key, operation)}]"
         skipped = set_by_paging(operation["pages"])
         signature, given = self._arguments(key, operation, skipped)
-        body = _cast(iterator, "self._ctx.call_pages(", self._given(key, given))
+        call = "self._ctx.call_pages("
+        if iterator.endswith("[Any]"):
+            body = _call(f"return {call}", self._given(key, given))
+        else:
+            body = _cast(iterator, call, self._given(key, given))
         note = "The items of all pages, one after the other. "
         return self._function("def", name, signature, iterator, operation, body, note=note)
 
