@@ -13,7 +13,7 @@ from tieline_core.resources.notification_channels import (
     SLACK_URL,
     ChannelType,
 )
-from tieline_core.resources.notifications import NotificationEvent
+from tieline_core.resources.notifications import INCIDENT_EVENTS, NotificationEvent
 
 _READY: Mapping[str, bool] = {"True": True, "False": False}
 
@@ -89,7 +89,7 @@ def notification_to_rest(
         project_id=identifier,
         channel_id=object_id(channel) if channel else None,
         environment_id=environment_id(identifier, spec["environment"]),
-        events=spec.get("events") or list(NotificationEvent),
+        events=spec.get("events") or [event for event in NotificationEvent if event in INCIDENT_EVENTS],
         failure_rate=rest.FailureRate(
             percent=rate.get("percent", 20), minimum_runs=rate.get("minimumRuns", 10)
         ),

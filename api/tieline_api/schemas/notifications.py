@@ -137,7 +137,7 @@ class NotificationCreate(Underscored):
     """The notification channel."""
     environment_id: UlidIn
     """An environment of the project."""
-    events: Annotated[list[NotificationEvent], Field(max_length=6, default_factory=list), NullableList]
+    events: Annotated[list[NotificationEvent], Field(max_length=12, default_factory=list), NullableList]
     """What is told; everything when empty or left out."""
     failure_rate: FailureRate | None = None
     """When the event failure_rate begins."""

@@ -23,7 +23,7 @@ MAX_INCIDENTS = 64
 
 
 class NotificationEvent(StrEnum):
-    """What can be told. Each is a state that begins and ends."""
+    """What can be told: states that begin and end, and changes of connections and activations."""
 
     RUN_DEAD = "run_dead"
     FAILURE_RATE = "failure_rate"
@@ -31,6 +31,27 @@ class NotificationEvent(StrEnum):
     DEPLOY_FAILED = "deploy_failed"
     ENVIRONMENT_ERROR = "environment_error"
     SCHEDULE_MISSED = "schedule_missed"
+    CONNECTION_CREATED = "connection.created"
+    CONNECTION_FAILED = "connection.failed"
+    CONNECTION_NEEDS_AUTHORISATION = "connection.needs_authorisation"
+    CONNECTION_DELETED = "connection.deleted"
+    ACTIVATION_CREATED = "activation.created"
+    ACTIVATION_DELETED = "activation.deleted"
+
+
+LIFECYCLE_EVENTS = frozenset(
+    {
+        NotificationEvent.CONNECTION_CREATED,
+        NotificationEvent.CONNECTION_FAILED,
+        NotificationEvent.CONNECTION_NEEDS_AUTHORISATION,
+        NotificationEvent.CONNECTION_DELETED,
+        NotificationEvent.ACTIVATION_CREATED,
+        NotificationEvent.ACTIVATION_DELETED,
+    }
+)
+"""Changes, which are told once each, and to those alone who name them."""
+INCIDENT_EVENTS = frozenset(NotificationEvent) - LIFECYCLE_EVENTS
+"""States, which are told when they begin and when they end."""
 
 
 class FailureRate(Shape):
@@ -53,15 +74,15 @@ class NotificationSpec(Shape):
     """The name of the environment."""
     channel_ref: Reference
     """The NotificationChannel."""
-    events: Annotated[list[NotificationEvent], Field(max_length=6, json_schema_extra=list_set())] = []
-    """What is told; everything when empty."""
+    events: Annotated[list[NotificationEvent], Field(max_length=12, json_schema_extra=list_set())] = []
+    """What is told; everything that is wrong when empty."""
     failure_rate: FailureRate = FailureRate()
     """When the event failure_rate begins: within 15 minutes."""
 
     @property
     def effective_events(self) -> frozenset[NotificationEvent]:
         """What is told."""
-        return frozenset(self.events or NotificationEvent)
+        return frozenset(self.events or INCIDENT_EVENTS)
 
 
 class Incident(Shape):
@@ -90,6 +111,8 @@ class NotificationStatus(Status):
         list[Incident], Field(max_length=MAX_INCIDENTS, json_schema_extra=list_map("key"))
     ] = []
     """What goes on, and what is over and not delivered yet."""
+    lifecycle_since: Timestamp | None = None
+    """Since when changes of connections and activations are told; what was there before is not."""
 
 
 class Notification(CustomResource):

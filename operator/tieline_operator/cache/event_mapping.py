@@ -178,6 +178,13 @@ def _notified_of_connection(listers: Listers, obj: Object) -> Iterator[Key]:
             yield from _notified(listers, user)
 
 
+def _notified_of_origin(listers: Listers, obj: Object) -> Iterator[Key]:
+    """The Notifications of the environment whose template a connection was made for."""
+    template = listers[r.CONNECTION_TEMPLATES].get(namespace_of(obj), ref(obj, "connectionTemplateRef") or "")
+    if template is not None:
+        yield from _notified(listers, template)
+
+
 def _template(listers: Listers, obj: Object) -> Iterator[Key]:
     namespace, project = namespace_of(obj), ref(obj, "projectRef")
     environment = obj["spec"].get("environment")
@@ -255,6 +262,7 @@ _EVENT_MAPPERS: Mapping[Resource, Sequence[EventMapper]] = {
         _referrers("connection", r.CONNECTION_TEMPLATES, r.ACTIVATIONS),
         _connection,
         _notified_of_connection,
+        _notified_of_origin,
     ),
     r.CONNECTION_TEMPLATES: (
         _referenced("projectRef", r.PROJECTS),
@@ -273,7 +281,7 @@ _EVENT_MAPPERS: Mapping[Resource, Sequence[EventMapper]] = {
         _project,
     ),
     r.PROJECT_VERSIONS: (_referenced("projectRef", r.PROJECTS), _version),
-    r.ACTIVATIONS: (_activation,),
+    r.ACTIVATIONS: (_activation, _notified),
     r.END_USERS: (_referrers("user", r.ACTIVATIONS, r.CONNECTIONS), _end_user),
     r.CONNECTORS: (
         _referenced("projectRef", r.PROJECTS),

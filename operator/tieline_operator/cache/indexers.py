@@ -5,7 +5,7 @@ from typing import Any
 
 from tieline_core.credentials.linker import canonical, credential_ids, lent_certificates
 from tieline_core.identity.ids import object_id
-from tieline_core.identity.names import PROJECT_LABEL, engine_credentials_name, label_value
+from tieline_core.identity.names import PROJECT_LABEL, TOLD_LABEL, engine_credentials_name, label_value
 from tieline_core.identity.organisations import labelled_id
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
@@ -188,6 +188,7 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
     r.CONNECTIONS: {
         BY_ID: _ID,
         "system": _by(_ref("systemRef")),
+        "template": _by(_ref("connectionTemplateRef")),
         "user": _by(_ref("endUserRef")),
         "name": _by(_ref("systemRef"), _optional(_ref("endUserRef")), _spec("name")),
         "secret": _each(_at("credentials", "secretRef", "name")),
@@ -249,5 +250,6 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
     },
     r.SECRETS: {"tokens-of": _tokens_of},
     r.NAMESPACES: {"organisation": _organisation},
-    **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS, r.CONFIG_MAPS), _CHILD),
+    **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS), _CHILD),
+    r.CONFIG_MAPS: {**_CHILD, "told-by": _by(_label(TOLD_LABEL))},
 }

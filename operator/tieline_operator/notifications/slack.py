@@ -7,7 +7,11 @@ from tieline_operator.notifications.errors import DeliveryError
 from tieline_operator.notifications.http_post import post
 from tieline_operator.reconcilers.notification.messages import Message, Phase
 
-_ICONS = {Phase.STARTED: "\N{LARGE RED CIRCLE}", Phase.RESOLVED: "\N{LARGE GREEN CIRCLE}"}
+_ICONS = {
+    Phase.STARTED: "\N{LARGE RED CIRCLE}",
+    Phase.RESOLVED: "\N{LARGE GREEN CIRCLE}",
+    Phase.HAPPENED: "\N{LARGE BLUE CIRCLE}",
+}
 _MAX_TEXT = 3000
 
 

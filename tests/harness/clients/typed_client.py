@@ -676,6 +676,12 @@ Event = Literal[
     "deploy_failed",
     "environment_error",
     "schedule_missed",
+    "connection.created",
+    "connection.failed",
+    "connection.needs_authorisation",
+    "connection.deleted",
+    "activation.created",
+    "activation.deleted",
 ]
 
 

@@ -245,3 +245,81 @@ def test_two_operators_tell_once(
     finally:
         second.stop()
         operator.start()
+
+
+def test_what_becomes_of_a_users_connection_is_told_over_kills_of_the_operator(
+    acting: NamespacedKubectl, receiver: Receiver, operator: RunningOperator
+) -> None:
+    """Also what happened while no operator ran: nothing of it is in a process."""
+    acting.apply("Project", "embedded", lives("embedded", "print('one')\n"))
+    scheme = {"id": "key", "type": "api-key", "apiKey": {"name": "X-API-Key", "in": "header"}}
+    acting.apply(
+        "System",
+        "shop",
+        {
+            "name": "Shop",
+            "domain": "shop.example",
+            "templateBaseUrl": "https://shop.example",
+            "authSchemeConfigs": [scheme],
+        },
+    )
+    acting.apply("EndUser", "ann", {"externalId": "customer-17"})
+    place = {"projectRef": {"name": "embedded"}, "environment": "production"}
+    template = {"name": "shop", "systemRef": {"name": "shop"}, "dynamic": True, **place}
+    acting.apply("ConnectionTemplate", "embedded", template)
+    events = ("connection.created", "connection.deleted", "connection.failed", "activation.created")
+    tell(acting, receiver, "embedded", *events)
+    eventually(
+        "it is watched", lambda: acting.get("notification", "embedded")["status"].get("lifecycleSince")
+    )
+
+    operator.signal(signal.SIGKILL)
+    assert operator.stop() == -signal.SIGKILL
+    connection = {
+        "name": "Ann's shop",
+        "systemRef": {"name": "shop"},
+        "connectionTemplateRef": {"name": "embedded"},
+        "endUserRef": {"name": "ann"},
+        "credentials": [
+            {"id": "key", "type": "string", "authSchemeConfigId": "key", "secretRef": {"name": "missing"}}
+        ],
+    }
+    acting.apply("Connection", "anns", connection)
+    acting.apply(
+        "Activation",
+        "ann",
+        {
+            **place,
+            "endUserRef": {"name": "ann"},
+            "connections": [{"connectionTemplate": "embedded", "connectionRef": {"name": "anns"}}],
+        },
+    )
+    operator.start()
+    told = ["activation.created", "connection.created"]
+    eventually("both are told", lambda: sorted(receiver.types("embedded")) == told)
+    eventually(
+        "then what is wrong with it",
+        lambda: receiver.types("embedded")[2:] == ["connection.failed"],
+        within=60,
+        seen=lambda: (receiver.types("embedded"), acting.get("connection", "anns")["status"]),
+    )
+    assert '"missing"' in receiver.messages[2]["data"]["message"]
+
+    operator.signal(signal.SIGKILL)
+    assert operator.stop() == -signal.SIGKILL
+    acting.run("delete", "activation", "ann")
+    acting.run("delete", "connection", "anns")
+    acting.run("delete", "enduser", "ann")
+    operator.start()
+    eventually("its end is told", lambda: receiver.types("embedded")[3:] == ["connection.deleted"])
+    assert receiver.messages[3]["data"]["user"]["externalId"] == "customer-17"
+    operator.at_rest()
+    assert len(receiver.messages) == 4
+    ledgers = [one for one in acting.list("configmap") if "-told-" in one["metadata"]["name"]]
+    assert len(ledgers) == 1
+    acting.run("delete", "notification", "embedded")
+    eventually(
+        "the ledger goes with it",
+        lambda: not [one for one in acting.list("configmap") if "-told-" in one["metadata"]["name"]],
+        within=60,
+    )

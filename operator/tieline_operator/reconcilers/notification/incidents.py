@@ -72,7 +72,9 @@ class Followed:
 
 def message_ids(uid: str, incidents: Iterable[Incident]) -> frozenset[str]:
     """The ids of all messages about these incidents."""
-    return frozenset(message_id(uid, one, phase) for one in incidents for phase in Phase)
+    return frozenset(
+        message_id(uid, one, phase) for one in incidents for phase in (Phase.STARTED, Phase.RESOLVED)
+    )
 
 
 @dataclass

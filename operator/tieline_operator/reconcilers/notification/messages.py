@@ -20,6 +20,8 @@ class Phase(StrEnum):
 
     STARTED = "started"
     RESOLVED = "resolved"
+    HAPPENED = "happened"
+    """The one message about a change."""
 
 
 @dataclass(frozen=True, kw_only=True)

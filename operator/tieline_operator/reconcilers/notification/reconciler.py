@@ -17,11 +17,29 @@ from tieline_core.kubernetes.resources import (
     PROJECTS,
 )
 from tieline_core.resources import Notification, Project
-from tieline_core.resources.notifications import MAX_INCIDENTS, Incident, NotificationEvent, NotificationSpec
+from tieline_core.resources.notifications import (
+    LIFECYCLE_EVENTS,
+    MAX_INCIDENTS,
+    Incident,
+    NotificationEvent,
+    NotificationSpec,
+)
 from tieline_core.resources.parsed_cache import PROJECT
 from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
 from tieline_operator.apply.conditions import find_condition, has_failed
-from tieline_operator.apply.plan import Key, Object, Outcome, Plan, PlannedEvent, failed, in_progress, ready
+from tieline_operator.apply.plan import (
+    Creation,
+    Deletion,
+    Key,
+    Object,
+    Outcome,
+    Plan,
+    PlannedEvent,
+    earliest,
+    failed,
+    in_progress,
+    ready,
+)
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, key_of, ref
 from tieline_operator.cache.organisations import organisation
@@ -33,7 +51,11 @@ from tieline_operator.reconcilers.notification.deliveries import (
     Schedules,
 )
 from tieline_operator.reconcilers.notification.detection import ObservedTarget, detect
+from tieline_operator.reconcilers.notification.followees import followees
 from tieline_operator.reconcilers.notification.incidents import Followed, follow, message_ids
+from tieline_operator.reconcilers.notification.ledger import LedgerReader, ledgers_of, replacement
+from tieline_operator.reconcilers.notification.lifecycle import MAX_FOLLOWED, LifecycleStep, step
+from tieline_operator.reconcilers.notification.lifecycle_messages import lifecycle_message
 from tieline_operator.reconcilers.notification.messages import REASONS, Message, Place, message_of
 from tieline_operator.reconcilers.notification.schedules import missed_schedules, records_in
 from tieline_operator.reconcilers.references import not_found
@@ -55,6 +77,11 @@ class ObservedNotification:
     organisation_id: str = ""
     target: ObservedTarget = field(default_factory=lambda: ObservedTarget(status=None))
     delivered: Mapping[str, datetime] = field(default_factory=dict)
+    ledgers: Sequence[Object] = ()
+    """The ConfigMaps with what was told of connections and activations."""
+    lifecycle_since: datetime | None = None
+    lifecycle: LifecycleStep | None = None
+    """What is to be told of them; None where nobody wants to know."""
 
 
 @dataclass(eq=False)
@@ -65,6 +92,7 @@ class NotificationReconciler:
     runs: Runs = NO_RUNS
     schedules: Schedules | None = None
     """None where there is no event engine: then records are in ConfigMaps."""
+    _ledgers: LedgerReader = field(default_factory=LedgerReader)
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Notification, plans, and has delivered what is due."""
@@ -72,8 +100,10 @@ class NotificationReconciler:
         observed = await self._observe(cache, obj, now)
         followed = followed_incidents(observed, now)
         known = message_ids(observed.notification.metadata.uid, observed.notification.status.incidents)
+        if observed.lifecycle is not None:
+            known |= observed.lifecycle.known
         self.deliveries.deliver(key, due_messages(observed, followed), known=known)
-        return plan(observed, followed)
+        return plan(observed, followed, obj)
 
     async def _observe(self, cache: ClusterCache, obj: Object, now: datetime) -> ObservedNotification:
         notification = Notification.read(obj)
@@ -81,6 +111,8 @@ class NotificationReconciler:
         found = cache[PROJECTS].get(namespace, spec.project_ref.name)
         project = PROJECT.of(found) if found else None
         claim = organisation(cache[NAMESPACES], namespace)
+        delivered = self.deliveries.delivered(key_of(NOTIFICATIONS, obj))
+        since = notification.status.lifecycle_since or now.replace(microsecond=0)
         return ObservedNotification(
             notification=notification,
             id_conflict=id_conflict(obj, cache[NOTIFICATIONS]),
@@ -88,7 +120,42 @@ class NotificationReconciler:
             project=project,
             organisation_id=claim.id if claim else "",
             target=await self._target(cache, project, spec, now),
-            delivered=self.deliveries.delivered(key_of(NOTIFICATIONS, obj)),
+            delivered=delivered,
+            ledgers=ledgers_of(cache, obj),
+            lifecycle_since=since,
+            lifecycle=await self._lifecycle(
+                cache, project, notification, since=since, delivered=delivered, now=now
+            ),
+        )
+
+    async def _lifecycle(
+        self,
+        cache: ClusterCache,
+        project: Project | None,
+        notification: Notification,
+        *,
+        since: datetime,
+        delivered: Mapping[str, datetime],
+        now: datetime,
+    ) -> LifecycleStep | None:
+        """What is to be told of connections and activations; None where nobody wants to know, or nothing is known."""
+        spec = notification.spec
+        events = spec.effective_events & LIFECYCLE_EVENTS
+        if not events or project is None:
+            return None
+        metadata = {"namespace": notification.namespace, "uid": notification.metadata.uid}
+        stored = await self._ledgers.read(cache, ledgers_of(cache, {"metadata": metadata}))
+        if stored is None:
+            return None
+        found = followees(cache, project, spec.environment)
+        return step(
+            notification.metadata.uid,
+            stored,
+            found,
+            events=events,
+            since=since,
+            delivered=delivered,
+            now=now,
         )
 
     async def _target(
@@ -156,13 +223,19 @@ def due_messages(observed: ObservedNotification, followed: Followed) -> Sequence
     )
     channel = Key(NOTIFICATION_CHANNELS.kind, notification.namespace, spec.channel_ref.name)
     uid = notification.metadata.uid
-    return [
+    messages = [
         message_of(channel=channel, uid=uid, incident=incident, phase=phase, place=place)
         for incident, phase in followed.due
     ]
+    if observed.lifecycle is None or not notification.status.lifecycle_since:
+        return messages
+    return messages + [
+        lifecycle_message(channel=channel, uid=uid, change=change, place=place)
+        for change in observed.lifecycle.due
+    ]
 
 
-def plan(observed: ObservedNotification, followed: Followed) -> Plan:
+def plan(observed: ObservedNotification, followed: Followed, obj: Object) -> Plan:
     """Ready when there is an environment to look at and a channel to tell it to."""
     incidents = [_stored(one) for one in followed.incidents]
     events = [PlannedEvent(REASONS[one.event], one.message) for one in followed.begun]
@@ -170,13 +243,32 @@ def plan(observed: ObservedNotification, followed: Followed) -> Plan:
         PlannedEvent(f"{REASONS[one.event]}Resolved", _over(one), warning=False) for one in followed.ended
     ]
     recheck = _RECHECK_SECONDS if observed.target.status is not None else None
-    delays = [delay for delay in (followed.requeue_after, recheck) if delay is not None]
+    status: dict[str, object] = {"incidents": incidents} if incidents else {}
+    creations, deletions, since = _ledger_changes(observed, obj)
+    if since is not None:
+        status["lifecycleSince"] = format_time(since)
+    lifecycle_delay = observed.lifecycle.requeue_after if observed.lifecycle else None
     return Plan(
         outcome=_outcome(observed, followed),
-        status={"incidents": incidents} if incidents else {},
+        status=status,
+        creations=tuple(creations),
+        deletions=tuple(deletions),
         events=tuple(events),
-        requeue_after=min(delays, default=None),
+        requeue_after=earliest(followed.requeue_after, recheck, lifecycle_delay),
     )
+
+
+def _ledger_changes(
+    observed: ObservedNotification, obj: Object
+) -> tuple[Sequence[Creation], Sequence[Deletion], datetime | None]:
+    """What makes the ledger say what was told by now, and since when changes are told."""
+    notification, lifecycle = observed.notification, observed.lifecycle
+    if not notification.spec.effective_events & LIFECYCLE_EVENTS:
+        return (), [Deletion.of(CONFIG_MAPS, one) for one in observed.ledgers], None
+    if lifecycle is None:  # the project is gone, or the ledger cannot be read yet: what was told stays told
+        return (), (), notification.status.lifecycle_since
+    creations, deletions = replacement(obj, lifecycle.ledger, observed.ledgers)
+    return creations, deletions, observed.lifecycle_since
 
 
 def _outcome(observed: ObservedNotification, followed: Followed) -> Outcome:
@@ -205,7 +297,13 @@ def _outcome(observed: ObservedNotification, followed: Followed) -> Outcome:
         return failed("ChannelNotReady", f'Channel "{channel["metadata"]["name"]}": {message}')
     if condition is None:
         return in_progress("ChannelUnchecked", f'Channel "{channel["metadata"]["name"]}" is being checked')
-    return ready("Watching", _summary(followed))
+    return ready("Watching", _summary(followed) + _not_followed(observed.lifecycle))
+
+
+def _not_followed(lifecycle: LifecycleStep | None) -> str:
+    if lifecycle is None or not lifecycle.omitted:
+        return ""
+    return f"; {lifecycle.omitted} connections and activations are not followed (at most {MAX_FOLLOWED} are)"
 
 
 def _summary(followed: Followed) -> str:

@@ -121,7 +121,7 @@ async def test_all_recipients_get_one_mail(mailbox: Mailbox) -> None:
 
 async def test_the_end_is_in_the_thread_of_the_beginning(mailbox: Mailbox) -> None:
     with server(mailbox) as port:
-        for phase in Phase:
+        for phase in (Phase.STARTED, Phase.RESOLVED):
             await smtp.send(LOOPBACK, channel(port), None, message(phase))
     (_, first), (_, second) = mailbox.received
     assert second["In-Reply-To"] == second["References"] == first["Message-ID"] != second["Message-ID"]

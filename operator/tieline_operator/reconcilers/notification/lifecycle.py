@@ -1,0 +1,224 @@
+"""What becomes of the connections and activations of an environment: each change is told once. Pure.
+
+What was told is in a ledger: for each object the state that the receiver knows, and what a message about its deletion
+needs. An object that the ledger does not have is new, one that is in the ledger alone was deleted. A change enters the
+ledger once its message was delivered, so a restart or another leader continues. The id of a message follows from the
+object and the change: the same message of two leaders has one id.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from tieline_core.resources.notifications import NotificationEvent
+
+MAX_FOLLOWED = 5000
+"""Connections and activations of an environment that are followed: the oldest."""
+MAX_DUE = 100
+"""Messages at a time; the rest follows when these are delivered."""
+FAILED_SECONDS = 10.0
+"""How long a connection must have failed until it is told: what it lacks may be applied a moment later."""
+_ID_DIGITS = 32
+
+
+class State(StrEnum):
+    """What a receiver knows of an object."""
+
+    FINE = "fine"
+    FAILED = "failed"
+    UNAUTHORISED = "unauthorised"
+
+
+class Subject(StrEnum):
+    """What is followed."""
+
+    CONNECTION = "connection"
+    ACTIVATION = "activation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followee:
+    """A connection or an activation."""
+
+    subject: Subject
+    id: str
+    created: datetime
+    state: State = State.FINE
+    name: str = ""
+    """The connection's name for people."""
+    user_id: str = ""
+    external_id: str = ""
+    """The user's id in the customer's application; empty where it belongs to no user."""
+    system_id: str = ""
+    template_id: str = ""
+
+    @property
+    def key(self) -> str:
+        """Identifies it in the ledger."""
+        return f"{self.subject}/{self.id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed(Followee):
+    """One that is there now."""
+
+    since: datetime
+    """Since when its state is as it is."""
+    message: str = ""
+    """Why it failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LifecycleChange:
+    """A change that is to be told."""
+
+    id: str
+    """Of the message."""
+    event: NotificationEvent
+    followee: Followee
+    """As the receiver knows it once this is delivered."""
+    at: datetime
+    message: str = ""
+
+
+Ledger = Mapping[str, Followee]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LifecycleStep:
+    """What is to be told now, and the ledger without it."""
+
+    ledger: Ledger
+    due: Sequence[LifecycleChange] = ()
+    known: frozenset[str] = frozenset()
+    """Ids of messages whose delivery matters until the ledger is written."""
+    omitted: int = 0
+    """Objects beyond the limit."""
+    requeue_after: float | None = None
+
+
+_CREATED = {
+    Subject.CONNECTION: NotificationEvent.CONNECTION_CREATED,
+    Subject.ACTIVATION: NotificationEvent.ACTIVATION_CREATED,
+}
+_DELETED = {
+    Subject.CONNECTION: NotificationEvent.CONNECTION_DELETED,
+    Subject.ACTIVATION: NotificationEvent.ACTIVATION_DELETED,
+}
+_TURNED = {
+    State.FAILED: NotificationEvent.CONNECTION_FAILED,
+    State.UNAUTHORISED: NotificationEvent.CONNECTION_NEEDS_AUTHORISATION,
+}
+
+
+def step(
+    uid: str,
+    stored: Ledger,
+    observed: Iterable[Observed],
+    *,
+    events: frozenset[NotificationEvent],
+    since: datetime,
+    delivered: Mapping[str, datetime],
+    now: datetime,
+) -> LifecycleStep:
+    """What is to be told of the objects that are there, where the receiver knows what is ``stored``.
+
+    ``uid`` is the Notification's, ``events`` are those that it tells of. What was there before ``since`` is known
+    without being told. ``delivered``: when messages were delivered, by id.
+    """
+    there = sorted(observed, key=lambda one: (one.created, one.id))
+    ledger: dict[str, Followee] = dict(stored)
+    due: list[LifecycleChange] = []
+    known: set[str] = set()
+    delays: list[float] = []
+    for one in there[:MAX_FOLLOWED]:
+        change, wait = _change(uid, stored.get(one.key), one, since=since, now=now)
+        if wait is not None:
+            delays.append(wait)
+        if change is None:
+            if one.key not in stored:
+                ledger[one.key] = _known(one)  # it was there before
+            continue
+        _settle(change, ledger, due, known, events=events, delivered=delivered)
+    names = {one.key for one in there}
+    for key, old in stored.items():
+        if key not in names:
+            change = _told(uid, _DELETED[old.subject], old, stamp=old.created, at=now)
+            _settle(change, ledger, due, known, events=events, delivered=delivered, deleted=True)
+    return LifecycleStep(
+        ledger=ledger,
+        due=due[:MAX_DUE],
+        known=frozenset(known),
+        omitted=max(0, len(there) - MAX_FOLLOWED),
+        requeue_after=min(delays, default=None),
+    )
+
+
+def _change(
+    uid: str, told: Followee | None, one: Observed, *, since: datetime, now: datetime
+) -> tuple[LifecycleChange | None, float | None]:
+    """What has become of an object, and when to look again."""
+    known = _known(one) if told is None else _completed(_known(one), told)
+    if told is None:
+        if one.created < since:
+            return None, None
+        fresh = replace(known, state=State.FINE)
+        return _told(uid, _CREATED[one.subject], fresh, stamp=one.created, at=one.created), None
+    if told == known:
+        return None, None
+    event = _TURNED.get(one.state) if one.state is not told.state else None
+    if event is None:
+        return LifecycleChange(id="", event=_CREATED[one.subject], followee=known, at=now), None
+    if event is NotificationEvent.CONNECTION_FAILED:
+        left = (one.since + timedelta(seconds=FAILED_SECONDS) - now).total_seconds()
+        if left > 0:
+            return None, left
+    return _told(uid, event, known, stamp=one.since, at=one.since, message=one.message), None
+
+
+def _settle(
+    change: LifecycleChange,
+    ledger: dict[str, Followee],
+    due: list[LifecycleChange],
+    known: set[str],
+    *,
+    events: frozenset[NotificationEvent],
+    delivered: Mapping[str, datetime],
+    deleted: bool = False,
+) -> None:
+    """A change that is told, or that nobody is to be told of, enters the ledger; any other is due."""
+    if change.id:
+        known.add(change.id)
+    if change.id and change.event in events and change.id not in delivered:
+        due.append(change)
+    elif deleted:
+        ledger.pop(change.followee.key, None)
+    else:
+        ledger[change.followee.key] = change.followee
+
+
+def _known(one: Followee) -> Followee:
+    names = Followee.__dataclass_fields__
+    return Followee(**{name: getattr(one, name) for name in names})
+
+
+def _completed(one: Followee, told: Followee) -> Followee:
+    """With what cannot be told any more, because a user, a system or a template is gone."""
+    texts = ("name", "user_id", "external_id", "system_id", "template_id")
+    return replace(one, **{name: getattr(one, name) or getattr(told, name) for name in texts})
+
+
+def _told(
+    uid: str,
+    event: NotificationEvent,
+    followee: Followee,
+    *,
+    stamp: datetime,
+    at: datetime,
+    message: str = "",
+) -> LifecycleChange:
+    text = f"{uid}\n{event}\n{followee.key}\n{int(stamp.timestamp())}"
+    identifier = f"msg_{hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]}"
+    return LifecycleChange(id=identifier, event=event, followee=followee, at=at, message=message)
