@@ -117,6 +117,7 @@ def by_allowed_origin(session: ObjectView) -> Iterable[str]:
 OF: Mapping[Resource, Mapping[str, Indexer]] = {
     kube.CONNECTIONS: {
         "system": by_reference("systemRef"),
+        "user": by_reference("endUserRef"),
         "credential": by_credential_id,
         "certificate": by_lent_certificate,
     },

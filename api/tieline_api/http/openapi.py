@@ -226,7 +226,7 @@ def _responses(operation: Operation, references: References) -> Json:
         responses["default"] = {"description": "What the system answers, with X-Tieline-Upstream-Status"}
     statuses = {*_ALWAYS, *operation.errors}
     if not operation.permissions:
-        statuses -= {403, 404}
+        statuses -= {403, 404} - set(operation.errors)
     if operation.body is not None:
         statuses |= {413, 415, 422}
     if operation.query is not None:

@@ -5,9 +5,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
-from tieline_api.schemas.base import MaybeId, Page, Rest, TimeOut, UlidIn, UlidOut
-from tieline_api.schemas.connections import ExternalId
+from tieline_api.schemas.base import JsonObject, MaybeId, Page, Rest, TimeOut, UlidIn, UlidOut
+from tieline_api.schemas.connections import Connection, ExternalId
 from tieline_api.schemas.names import UserName
+from tieline_api.schemas.templates import ConnectionTemplate
+from tieline_api.schemas.users import Activation
 
 DEFAULT_SECONDS = 1800
 LONGEST_SECONDS = 4 * 3600
@@ -136,3 +138,41 @@ class ConnectSessionPage(Page):
 
     items: list[ConnectSession]
     """The sessions that have not ended, oldest first."""
+
+
+class Named(Rest):
+    """Something with a name."""
+
+    id: UlidOut
+    """Its id."""
+    name: str
+    """Its name."""
+
+
+class CurrentConnectSession(Rest):
+    """The session that a request comes with, and what its user can connect: all that a page needs."""
+
+    id: UlidOut
+    """The session's id."""
+    organisation_id: UlidOut
+    """The organisation: the first part of the paths of all other operations."""
+    user: SessionUser
+    """The user."""
+    project: Named
+    """The project."""
+    environment: Named
+    """The environment."""
+    connection: UlidOut | None = None
+    """The connection that is to be connected again; absent where new ones may be made."""
+    return_url: str | None = None
+    """Where the user goes afterwards; absent for nowhere."""
+    expires_at: TimeOut
+    """When the session ends."""
+    templates: list[ConnectionTemplate]
+    """What the user can connect: the systems, with the ways to authenticate that they offer."""
+    connections: list[Connection]
+    """The user's connections; each names its template in ``connectionTemplateId``."""
+    activation: Activation | None = None
+    """The user's activation on the environment; absent while there is none."""
+    variables_schema: JsonObject
+    """The JSON Schema of the variables that the user can set."""

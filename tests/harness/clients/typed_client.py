@@ -842,7 +842,28 @@ class ConnectSessions(Strict):
     prev: str | None = None
 
 
+class Named(Strict):
+    id: Ulid
+    name: str
+
+
+class CurrentConnectSession(Strict):
+    id: Ulid
+    organisation_id: Ulid
+    user: SessionUser
+    project: Named
+    environment: Named
+    connection: Ulid | None = None
+    return_url: str | None = None
+    expires_at: Time
+    templates: list[Template]
+    connections: list[Connection]
+    activation: Activation | None = None
+    variables_schema: dict[str, Any]
+
+
 ANSWERS: Mapping[str, Any] = {
+    "getCurrentConnectSession": CurrentConnectSession,
     "createConnectSession": NewConnectSession,
     "listConnectSessions": ConnectSessions,
     "getConnectSession": ConnectSession,

@@ -12,6 +12,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.harness.clients import typed_client
 from tests.harness.cluster.kubectl import Organisation
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Answer, Client, Server
@@ -27,7 +28,7 @@ _OPEN = """
     getMe createUser getUser activateUser getActivation deleteActivation listUserActivations getActivationConnection
     updateActivationVariables setActivationVariable listConnections createConnection getConnection updateConnection
     deleteConnection initialiseOAuth2 initialiseOAuth1 listConnectionTemplates listEnvironmentSystems
-    getVariablesSchema
+    getVariablesSchema getCurrentConnectSession endCurrentConnectSession
 """
 MAY = set(_OPEN.split())
 ISSUER = "https://users.example"
@@ -180,7 +181,7 @@ def test_everything_else_is_forbidden_whatever_it_names(
 
 @pytest.mark.parametrize(
     "operation",
-    [one for one in OPERATIONS if one.id in MAY and one.id != "getMe"],
+    [one for one in OPERATIONS if one.id in MAY and "{organisation_id}" in one.path],
     ids=lambda operation: operation.id,
 )
 def test_other_organisations_are_not_there(ann: Client, neighbour: Client, operation: Operation) -> None:
@@ -568,6 +569,49 @@ def test_a_session_may_be_used_from_its_origins_alone(scene: Scene) -> None:
     admins = scene.admin("GET", "/connections", Origin="https://mine.example")
     assert "Access-Control-Allow-Origin" not in admins.headers, "the origin is the session's alone"
     scene.admin.ok("DELETE", f"/connect-sessions/{made['id']}", status=204)
+
+
+def test_a_page_learns_all_that_its_user_can_connect_and_has(scene: Scene) -> None:
+    made = begin(scene, scene.ann, returnUrl="https://app.example/done")
+    ann = replace(scene.admin, token=made["token"])
+    shown = ann.at("/api/v2/connect/session")
+    assert shown.status == 200, shown.raw
+    page = shown.json
+    typed_client.ANSWERS["getCurrentConnectSession"].model_validate_json(shown.raw)
+    assert (page["id"], page["organisationId"]) == (made["id"], ann.organisation)
+    assert page["user"] == {"externalId": scene.ann["externalId"], "displayName": "Ann"}
+    assert page["environment"]["id"] == scene.environment
+    assert page["returnUrl"] == "https://app.example/done"
+    templates = {one["connectionTemplateId"] for one in page["templates"]}
+    assert templates == {scene.shop["connectionTemplateId"], scene.other["connectionTemplateId"]}
+    listed = ann.ok("GET", "/connections?first=200")["items"]
+    assert sorted(one["id"] for one in page["connections"]) == sorted(one["id"] for one in listed)
+    assert page["activation"]["id"] == scene.anns["id"]
+    assert page["activation"]["environment"]["publicUrl"] == ""
+    assert page["variablesSchema"]["type"] == "object"
+    for secret in ("s3cr3t", scene.bob["id"], scene.bob_connection, scene.everybodys["id"]):
+        assert secret not in shown.raw.decode()
+
+
+def test_a_page_for_one_connection_shows_its_system_alone(scene: Scene) -> None:
+    ann = replace(scene.admin, token=begin(scene, scene.ann, connection=scene.ann_connection)["token"])
+    page = ann.at("/api/v2/connect/session").json
+    assert page["connection"] == scene.ann_connection
+    assert [one["connectionTemplateId"] for one in page["templates"]] == [scene.shop["connectionTemplateId"]]
+    assert [one["id"] for one in page["connections"]] == [scene.ann_connection]
+
+
+def test_only_a_session_has_a_page_and_its_user_can_end_it(
+    scene: Scene, anns_clients: dict[str, Client]
+) -> None:
+    for nobody in (scene.admin, anns_clients["jwt"]):
+        assert nobody.at("/api/v2/connect/session").status == 403
+        assert nobody.at("/api/v2/connect/session", method="DELETE").status == 403
+    made = begin(scene, scene.ann)
+    ann = replace(scene.admin, token=made["token"])
+    assert ann.at("/api/v2/connect/session", method="DELETE").status == 204
+    assert ann.at("/api/v2/connect/session").status == 401
+    assert scene.admin("GET", f"/connect-sessions/{made['id']}").status == 404
 
 
 def test_a_session_ends_with_its_user(scene: Scene) -> None:

@@ -73,7 +73,8 @@ def callers(
     }
 
 
-ABOUT_THE_CALLER = {"getMe"}  # tests/integration/api/access/test_me.py
+# tests/integration/api/access/test_me.py and test_end_users.py
+ABOUT_THE_CALLER = {"getMe", "getCurrentConnectSession", "endCurrentConnectSession"}
 
 
 def test_every_operation_is_in_the_table() -> None:

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 ZERO = "0" * 26
 # Logs and traces are about what ran, and have tests of their own.
 UNREAD = {"getProjectLogs", "listProjectTraces", "getTrace"}
-NOT_OURS = {"proxyGet"}  # of another system
+NOT_OURS = {"proxyGet", "getCurrentConnectSession"}  # of another system; of end users
 READS = [one for one in OPERATIONS if one.method == "GET" and one.id not in UNREAD | NOT_OURS]
 BROUGHT = [
     one

@@ -186,6 +186,8 @@ ROWS = [
     ("POST", f"{O}/environments/{{environment_id}}/schedulers/{{scheduler_id}}", 204, "", "user", ""),
     ("PUT", f"{O}/environments/{{environment_id}}/schedulers/{{scheduler_id}}", 200, "", "paused", "paused"),
     ("GET", "/api/v2/me", 200, "", "", ""),
+    ("GET", "/api/v2/connect/session", 200, "", "", ""),
+    ("DELETE", "/api/v2/connect/session", 204, "", "", ""),
     (
         "POST", "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import", 201, "",
         "format version", "format version",

@@ -1,0 +1,148 @@
+"""Operations on the connect session that a request comes with: what a page for end users works with."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tieline_api import errors
+from tieline_api.auth.connect_sessions import ConnectSession
+from tieline_api.auth.end_user_reach import EndUserReach
+from tieline_api.conversion.projects import EMPTY_SCHEMA
+from tieline_api.conversion.systems import template_to_rest
+from tieline_api.handlers.activation_lookup import (
+    EnvironmentRef,
+    activation_to_rest,
+    activations_of,
+    dynamic_templates,
+    find_environment,
+    verdicts_about,
+)
+from tieline_api.handlers.connections import connection_reply
+from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.schemas import connect_sessions as rest
+from tieline_api.schemas.base import JsonObject
+from tieline_api.schemas.connections import Connection
+from tieline_api.schemas.templates import ConnectionTemplate
+from tieline_api.use_cases import end_user_checks
+from tieline_api.use_cases.status_overlay import system_with_findings
+from tieline_core.identity.ids import format_time, object_id
+from tieline_core.kubernetes.resources import SECRETS
+from tieline_core.objects import Object
+
+logger = logging.getLogger(__name__)
+
+CURRENT = "/api/v2/connect/session"
+_MAX_CONNECTIONS = 200
+
+
+async def get_current_session(call: Call[None, None]) -> Reply:
+    """Returns the session that the request comes with, what its user can connect, and what is connected.
+
+    Of more than 200 connections, the newest are returned; the list of connections has all of them.
+    """
+    call, session, reach = _need(call)
+    environment = find_environment(call, session.environment)
+    if environment is None:
+        raise errors.not_found("environment", session.environment)
+    activations = activations_of(call, environment, reach.user) if reach.user else []
+    active = activations[0] if activations else None
+    verdicts = await verdicts_about(call, environment, activations[:1])
+    project = environment.project
+    body = rest.CurrentConnectSession(
+        id=session.id,
+        organisation_id=call.organisation.id,
+        user=rest.SessionUser(
+            external_id=session.external_id,
+            display_name=(reach.user or {}).get("spec", {}).get("displayName", ""),
+        ),
+        project=rest.Named(id=object_id(project), name=project["spec"]["name"]),
+        environment=rest.Named(id=environment.id, name=environment.name),
+        connection=session.connection or None,
+        return_url=session.return_url or None,
+        expires_at=format_time(session.expires_at),
+        templates=_templates(call, environment, reach),
+        connections=_connections(call, reach),
+        activation=activation_to_rest(call, environment, active, verdicts) if active else None,
+        variables_schema=JsonObject(dict(project["spec"].get("dynamicVariablesSchema") or EMPTY_SCHEMA)),
+    )
+    return Reply(body=body, headers={"Cache-Control": "no-store"})
+
+
+async def end_current_session(call: Call[None, None]) -> Reply:
+    """Ends the session that the request comes with: its token is good for nothing from now on."""
+    call, session, _ = _need(call)
+    sessions, cache = call.platform.connect_sessions, call.platform.world.connect_sessions
+    secret = sessions.secret(call.namespace, session.id)
+    if secret is not None:
+        metadata = secret["metadata"]
+        await call.platform.kube.delete(SECRETS, metadata["name"], call.namespace, uid=metadata["uid"])
+        cache.forget(secret)
+    extra = {"session": session.id, "organisation": call.organisation.id, "user": call.caller.username}
+    logger.info("Connect session ended by its user", extra=extra)
+    return Reply()
+
+
+def _need(call: Call[None, None]) -> tuple[Call[None, None], ConnectSession, EndUserReach]:
+    """The call in the organisation of its session, the session, and what it reaches. ApiError 403 without one."""
+    scope, platform = call.caller.end_user, call.platform
+    if scope is None or not scope.session:
+        raise errors.forbidden("This is about the connect session of the request, and it has none")
+    (identifier,) = call.caller.organisations or ("",)
+    organisation = platform.world.organisation(identifier)
+    session = platform.connect_sessions.find(organisation.namespace, scope.session) if organisation else None
+    if organisation is None or session is None:
+        raise errors.unavailable("This replica does not know the session yet: try again", retry_after=1)
+    there = replace(call, organisation=organisation)
+    return there, session, EndUserReach(platform.world, organisation.namespace, scope)
+
+
+def _templates(
+    call: Call[None, None], environment: EnvironmentRef, reach: EndUserReach
+) -> list[ConnectionTemplate]:
+    world = call.platform.world
+    found = [one for one in dynamic_templates(call, environment) if reach.has_template(one)]
+    if reach.scope.connection:
+        again = world.find(world.connections, call.namespace, reach.scope.connection)
+        system = again["spec"]["systemRef"] if again else None
+        found = [one for one in found if one["spec"]["systemRef"] == system]
+    return [
+        template_to_rest(one, system_with_findings(world, system), organisation=call.organisation.id)
+        for one in found
+        if (system := world.referred(world.systems, one, "systemRef")) is not None
+    ]
+
+
+def _connections(call: Call[None, None], reach: EndUserReach) -> list[Connection]:
+    world = call.platform.world
+    found: Sequence[Object] = (
+        world.referring(world.connections, "user", call.namespace, reach.user["metadata"]["name"])
+        if reach.user
+        else []
+    )
+    own = [one for one in found if reach.has_connection(one)][-_MAX_CONNECTIONS:]
+    return [connection_reply(world, one, organisation=call.organisation.id) for one in own]
+
+
+OPERATIONS = (
+    Operation(
+        id="getCurrentConnectSession",
+        path=CURRENT,
+        summary="Get the connect session of the request, and what its user can connect",
+        handler=get_current_session,
+        permissions=(),
+        end_user=end_user_checks.itself,
+        response=rest.CurrentConnectSession,
+        errors=(403, 404),
+    ),
+    Operation(
+        id="endCurrentConnectSession",
+        method="DELETE",
+        path=CURRENT,
+        summary="End the connect session of the request",
+        handler=end_current_session,
+        permissions=(),
+        end_user=end_user_checks.itself,
+        success=204,
+        errors=(403, 404),
+    ),
+)
