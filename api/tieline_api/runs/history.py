@@ -13,6 +13,7 @@ from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.followers import Followers
 from tieline_api.engine.requests import StoredMessage
 from tieline_api.errors import ApiError
+from tieline_api.runs.backlog import Waiting
 from tieline_api.runs.index import RunIndex
 from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.roots import root_query, run_of_root
@@ -249,6 +250,11 @@ class RunHistory:
         if query is not None:
             await self._traces.each_root(query, add)
         return found
+
+    async def backlog(self, organisation: str, most: int) -> list[Waiting]:
+        """What waits, in up to ``most`` groups: the one with the oldest run first. Direct runs never wait."""
+        await self._followers.need(organisation)
+        return await self._read(lambda: self._index.backlog(organisation, most))
 
     async def _known(self, organisation: str, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         return await self._read(lambda: self._index.known(organisation, pairs)) if pairs else set()

@@ -17,6 +17,7 @@ import orjson
 
 from tieline_api import sqlite_files
 from tieline_api.runs import query
+from tieline_api.runs.backlog import Waiting
 from tieline_api.runs.model import AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.records import CheckedRecord, error_to_json, nanoseconds
 from tieline_api.runs.tally import Tally, Windows
@@ -245,6 +246,10 @@ class RunIndex:
     def tally(self, organisation: str, windows: Windows) -> Tally:
         """How many of an organisation's runs were queued in each window, and how many of these failed."""
         return self._read(lambda connection: query.tally(connection, organisation, windows), empty=Tally())
+
+    def backlog(self, organisation: str, most: int) -> list[Waiting]:
+        """What waits in an organisation, in up to ``most`` groups: the one with the oldest run first."""
+        return self._read(lambda connection: query.backlog(connection, organisation, most), empty=[])
 
     def get(self, organisation: str, environments: Sequence[str], run: str) -> Run | None:
         """A run of one of the environments: of several that have reported this id, that of the first."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from tieline_api.runs.backlog import WAITING, Waiting
 from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.records import error_from_json, steps_from_json
 from tieline_api.runs.tally import BEFORE, Tally, Windows
@@ -61,6 +62,18 @@ def tally(connection: sqlite3.Connection, organisation: str, windows: Windows) -
     for bucket, executions, errors in rows:
         found.add(bucket, executions, errors)
     return found
+
+
+def backlog(connection: sqlite3.Connection, organisation: str, most: int) -> list[Waiting]:
+    """The groups of runs that wait, up to ``most``, the one with the oldest run first."""
+    marks = ", ".join("?" * len(WAITING))
+    rows = connection.execute(
+        "select environment, task, key, status, count(*), min(queued) from runs "  # noqa: S608
+        f"where organisation = ? and status in ({marks}) and discarded is null "
+        "group by environment, task, key, status order by min(queued), environment, task limit ?",
+        (organisation, *WAITING, most),
+    )
+    return [Waiting(*row) for row in rows]
 
 
 def find(

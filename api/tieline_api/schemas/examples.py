@@ -17,6 +17,7 @@ from tieline_api.schemas import (
     notifications,
     project_logs,
     projects,
+    runs,
     schedules,
     store,
     systems,
@@ -495,6 +496,18 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
         "status": 200,
         "headers": {"content-type": "application/json; charset=utf-8"},
         "body": '{"hello": "world"}',
+    },
+    runs.Backlog: {
+        "items": [
+            {
+                "environmentId": ENVIRONMENT_ID,
+                "task": "order.created",
+                "key": "customer-17",
+                "status": "dead",
+                "count": 3,
+                "oldest": "2026-11-21T10:00:00.000000Z",
+            }
+        ]
     },
     connections.ConnectionUses: {
         "templates": [

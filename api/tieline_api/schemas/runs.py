@@ -111,6 +111,39 @@ class SelectionBody(_Filters, Rest):
     """Only count the runs."""
 
 
+class BacklogQuery(Query):
+    """How much of the backlog."""
+
+    first: Annotated[int, Field(ge=1, le=500)] = 200
+    """How many groups, 1 to 500."""
+
+
+class BacklogItem(Rest):
+    """Runs of one task and key that wait."""
+
+    environment_id: UlidOut
+    """The environment."""
+    task: str
+    """The task."""
+    key: str | None = None
+    """The key whose events run one after the other; absent for events without one."""
+    status: RunStatus
+    """queued, running, waiting or dead."""
+    count: int
+    """How many."""
+    oldest: TimeOut
+    """When the first of them was queued."""
+
+
+class Backlog(Rest):
+    """What waits."""
+
+    items: list[BacklogItem]
+    """Groups of runs, the one with the oldest run first."""
+    more: bool | None = None
+    """True where there are more groups; absent otherwise."""
+
+
 class UpstreamResponse(Rest):
     """What an external system answered."""
 

@@ -96,3 +96,11 @@ export function ownersOf(changes: Change[] | undefined): { manager: string; fiel
   }
   return [...found].map(([manager, fields]) => ({ manager, fields }));
 }
+
+/** Who besides REST owns one of these fields of an object, or something below it; undefined where nobody does. */
+export function useOwner(object: string, ...paths: string[]): string | undefined {
+  const owners = ownersOf(useChanges(object).data);
+  const holds = (field: string) =>
+    paths.some((path) => field === path || field.startsWith(`${path}.`) || field.startsWith(`${path}[`));
+  return owners.find((each) => each.fields.some(holds))?.manager;
+}

@@ -178,3 +178,20 @@ export function useManyRuns(project: string) {
     onSuccess: (_, { dryRun }) => (dryRun ? undefined : client.invalidateQueries({ queryKey: ["runs", id] })),
   });
 }
+
+export type BacklogItem = Schemas["BacklogItem"];
+
+/** What waits in the organisation, in groups by environment, task, key and status. */
+export function useBacklog() {
+  const { id } = useOrganisation();
+  return useQuery({
+    queryKey: ["runs", id, "backlog"],
+    queryFn: () =>
+      answer(
+        api.GET("/api/v2/o/{organisation_id}/backlog", {
+          params: { path: { organisation_id: id }, query: { first: 500 } },
+        }),
+      ),
+    refetchInterval: LIVE_MS,
+  });
+}

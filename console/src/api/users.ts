@@ -1,4 +1,11 @@
-import { keepPreviousData, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
+import {
+  keepPreviousData,
+  useInfiniteQuery,
+  useMutation,
+  useQueries,
+  useQuery,
+  useQueryClient,
+} from "@tanstack/react-query";
 import { useOrganisation } from "../app/organisation";
 import { answer, api, type Schemas } from "./client";
 
@@ -61,5 +68,41 @@ export function useActivations(user: string | undefined, environments: string[])
       error: results.find((each) => each.error)?.error,
       activations: results.flatMap((each) => each.data ?? []),
     }),
+  });
+}
+
+/** The JSON Schema of a project's variables. */
+export function useVariablesSchema(project: string | undefined) {
+  const { id } = useOrganisation();
+  return useQuery({
+    queryKey: ["variables-schema", id, project],
+    enabled: project !== undefined,
+    queryFn: async () =>
+      (await answer(
+        api.GET("/api/v2/o/{organisation_id}/projects/{project_id}/variables", {
+          params: { path: { organisation_id: id, project_id: project ?? "" } },
+        }),
+      )) as Record<string, unknown>,
+  });
+}
+
+/** Sets variables of an activation; those that are not named stay. */
+export function useVariables(environment: string, activation: string) {
+  const { id } = useOrganisation();
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (values: Record<string, unknown>) =>
+      answer(
+        api.PATCH(
+          "/api/v2/o/{organisation_id}/environments/{environment_id}/activations/{activation_id}/variables",
+          {
+            params: {
+              path: { organisation_id: id, environment_id: environment, activation_id: activation },
+            },
+            body: values,
+          },
+        ),
+      ),
+    onSuccess: () => client.invalidateQueries({ queryKey: ["activations", id, environment] }),
   });
 }

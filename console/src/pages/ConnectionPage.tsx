@@ -1,5 +1,6 @@
 import { type FormEvent, useState } from "react";
 import { Link, useLocation } from "wouter";
+import { useOwner } from "../api/access";
 import { useAuthorisation } from "../api/authorise";
 import {
   type Connection,
@@ -97,6 +98,8 @@ function CredentialRow({ part, connection }: { part: Part; connection: Connectio
   const authorisation = useAuthorisation(connection);
   const errors = part.credential?.errors;
   const plan = planOf(part.authSchemeConfig);
+  const owner = useOwner(connection.id, "spec.credentials");
+  const may = canEdit && !owner;
   const open = authorisation.now.state === "open";
   return (
     <div className="problem">
@@ -120,12 +123,13 @@ function CredentialRow({ part, connection }: { part: Part; connection: Connectio
         {authorisation.now.state === "done" && <div className="note good">Connected.</div>}
         {authorisation.now.state === "failed" && <Failure error={authorisation.now.error} />}
       </div>
-      {canEdit && plan.authorise && (
+      {canEdit && owner && <span className="small dim">of {owner}</span>}
+      {may && plan.authorise && (
         <button type="button" className="button small" onClick={() => void authorisation.begin(part)}>
           {part.credential?.data?.oauth2Token || !errors?.length ? "Connect again…" : "Connect…"}
         </button>
       )}
-      {canEdit && plan.fields.length > 0 && (
+      {may && plan.fields.length > 0 && (
         <button type="button" className="button small" onClick={() => setRotating(true)}>
           Rotate…
         </button>

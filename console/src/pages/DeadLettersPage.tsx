@@ -1,73 +1,119 @@
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
-import { useProjects } from "../api/projects";
-import { type Run, type RunFilters, useRuns } from "../api/runs";
+import { type ProjectItem, useProjects } from "../api/projects";
+import { type Run, type RunFilters, useBacklog, useRuns } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
-import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ManyRunsDialog } from "../components/ManyRunsDialog";
 import { environmentOf } from "../lib/attention";
+import { byTask, depthOf, type TaskBacklog } from "../lib/backlog";
 
 const MOST = 200;
+const MOST_KEYS = 5;
+const GOES_ON = ["queued", "running", "waiting"];
+const NOBODY: ProjectItem[] = [];
 
-interface Group {
-  key: string;
-  runs: Run[];
-  filters: RunFilters;
-  where: string;
-}
-
-/** Events that were given up, by task: how many, since when, and why. */
+/** What waits and what was given up, by task and key: how much, since when, and why. */
 export default function DeadLettersPage() {
-  const organisation = useOrganisation();
   const projects = useProjects();
+  const backlog = useBacklog();
   const dead = useRuns({ status: "dead" }, { discarded: false, replayed: false, first: MOST });
-  const page = dead.data?.pages[0];
-  const groups = useMemo(() => grouped(page?.items ?? [], projects.data ?? []), [page, projects.data]);
+  const items = backlog.data?.items;
+  const waiting = useMemo(() => byTask(items ?? [], GOES_ON), [items]);
+  const letters = useMemo(() => byTask(items ?? [], ["dead"]), [items]);
+  const places = projects.data ?? NOBODY;
+  const count = letters.reduce((sum, each) => sum + depthOf(each), 0);
   return (
     <>
       <PageHead
-        title="Dead letters"
-        sub={page && `${page.totalCount} events were given up and wait for somebody`}
+        title="Events and dead letters"
+        sub={
+          items &&
+          `${waiting.reduce((sum, each) => sum + depthOf(each), 0)} go on, ${count} were given up and wait for somebody`
+        }
       />
-      <Failure error={dead.error ?? projects.error} />
-      <div className="card">
-        {dead.isPending && <Loading what="dead letters" />}
-        {page && groups.length === 0 && (
-          <Empty title="No dead letter">
+      <Failure error={backlog.error ?? dead.error ?? projects.error} />
+      <Card title="Given up" flush aside={count > 0 && <span className="count">{count}</span>}>
+        {backlog.isPending && <Loading what="dead letters" />}
+        {items && letters.length === 0 && (
+          <Empty title="No dead letter" commands={["tieline runs list --status dead"]}>
             An event that fails in all of its attempts waits here until you replay or discard it.
           </Empty>
         )}
-        {groups.map((group) => (
-          <GroupRow
-            key={group.key}
-            group={group}
-            namespace={organisation.namespace}
-            canEdit={organisation.canEdit}
-          />
+        {letters.map((each) => (
+          <LetterRow key={each.key} group={each} projects={places} runs={dead.data?.pages[0]?.items ?? []} />
         ))}
-      </div>
-      {page && page.totalCount > MOST && <p className="note">The newest {MOST} are shown.</p>}
+      </Card>
+      <Card title="Waiting" flush aside={<span className="small dim">the oldest first</span>}>
+        {backlog.isPending && <Loading what="what waits" />}
+        {items && waiting.length === 0 && <div className="card-body dim">No event waits, and none runs.</div>}
+        {waiting.map((each) => (
+          <WaitingRow key={each.key} group={each} projects={places} />
+        ))}
+      </Card>
+      {backlog.data?.more && <p className="note">There are more tasks and keys than are counted here.</p>}
     </>
   );
 }
 
-function GroupRow({ group, namespace, canEdit }: { group: Group; namespace: string; canEdit: boolean }) {
-  const [verb, setVerb] = useState<"replay" | "discard">();
-  const oldest = group.runs.at(-1)?.queuedAt;
-  const search = new URLSearchParams(Object.entries(group.filters).filter(([, value]) => value));
+function placeOf(projects: ProjectItem[], group: TaskBacklog): { where: string; filters: RunFilters } {
+  const place = environmentOf(projects, group.environmentId);
+  return {
+    where: place ? `${place.project.name} · ${place.environment.name}` : group.environmentId,
+    filters: {
+      ...NONE,
+      task: group.task,
+      project: place?.project.id ?? "",
+      environment: place?.environment.name ?? "",
+    },
+  };
+}
+
+function linkTo(namespace: string, filters: RunFilters): string {
+  return `/${namespace}/runs?${new URLSearchParams(Object.entries(filters).filter(([, value]) => value))}`;
+}
+
+function WaitingRow({ group, projects }: { group: TaskBacklog; projects: ProjectItem[] }) {
+  const { namespace } = useOrganisation();
+  const { where, filters } = placeOf(projects, group);
+  const states = GOES_ON.filter((each) => group.counts[each]).map((each) => `${group.counts[each]} ${each}`);
   return (
-    <section className="problem" aria-label={`Dead letters of ${group.filters.task}`}>
-      <span className="dot bad" />
+    <section className="problem" aria-label={`Waiting of ${group.task}`}>
+      <span className={`dot ${group.counts.waiting ? "warn" : "info"}`} />
       <div className="grow">
-        <Link className="link" href={`/${namespace}/runs?${search}`}>
-          <strong>{group.filters.task}</strong>
+        <Link className="link" href={linkTo(namespace, filters)}>
+          <strong>{group.task}</strong>
         </Link>
         <div className="dim">
-          {group.where} · {group.runs.length} · the oldest <Time value={oldest} />
+          {where} · {states.join(", ")} · the oldest <Time value={group.oldest} />
         </div>
-        <div className="dim cut">{group.runs[0]?.error?.message}</div>
+        <Keys group={group} filters={filters} />
       </div>
-      {canEdit && group.filters.project && (
+      <span className="big">{depthOf(group)}</span>
+    </section>
+  );
+}
+
+function LetterRow({ group, projects, runs }: { group: TaskBacklog; projects: ProjectItem[]; runs: Run[] }) {
+  const { namespace, canEdit } = useOrganisation();
+  const [verb, setVerb] = useState<"replay" | "discard">();
+  const { where, filters } = placeOf(projects, group);
+  const dead = { ...filters, status: "dead" };
+  const last = runs.find((each) => each.environmentId === group.environmentId && each.task === group.task);
+  return (
+    <section className="problem" aria-label={`Dead letters of ${group.task}`}>
+      <span className="dot bad" />
+      <div className="grow">
+        <Link className="link" href={linkTo(namespace, dead)}>
+          <strong>{group.task}</strong>
+        </Link>
+        <div className="dim">
+          {where} · {depthOf(group)} · the oldest <Time value={group.oldest} />
+        </div>
+        <Keys group={group} filters={dead} />
+        <div className="dim cut">{last?.error?.message}</div>
+      </div>
+      {canEdit && filters.project && (
         <div className="row">
           <button type="button" className="button small" onClick={() => setVerb("replay")}>
             Replay…
@@ -77,32 +123,32 @@ function GroupRow({ group, namespace, canEdit }: { group: Group; namespace: stri
           </button>
         </div>
       )}
-      {verb && <ManyRunsDialog verb={verb} filters={group.filters} onClose={() => setVerb(undefined)} />}
+      {verb && <ManyRunsDialog verb={verb} filters={dead} onClose={() => setVerb(undefined)} />}
     </section>
   );
 }
 
-function grouped(runs: Run[], projects: Parameters<typeof environmentOf>[0]): Group[] {
-  const groups = new Map<string, Group>();
-  for (const run of runs) {
-    const key = `${run.environmentId}/${run.task}`;
-    const place = environmentOf(projects, run.environmentId);
-    const found = groups.get(key) ?? {
-      key,
-      runs: [],
-      filters: {
-        ...NONE,
-        status: "dead",
-        task: run.task,
-        project: place?.project.id ?? "",
-        environment: place?.environment.name ?? "",
-      },
-      where: place ? `${place.project.name} · ${place.environment.name}` : run.environmentId,
-    };
-    found.runs.push(run);
-    groups.set(key, found);
-  }
-  return [...groups.values()].sort((one, other) => other.runs.length - one.runs.length);
+/** The keys with most: events of one key run one after the other, so one that fails holds the others up. */
+function Keys({ group, filters }: { group: TaskBacklog; filters: RunFilters }) {
+  const { namespace } = useOrganisation();
+  if (group.keys.length === 0) return null;
+  const left = group.keys.length - MOST_KEYS;
+  return (
+    <div className="row wrap small" style={{ marginTop: 4 }}>
+      <span className="dim">by key</span>
+      {group.keys.slice(0, MOST_KEYS).map((each) => (
+        <Link
+          key={each.key}
+          className="badge plain cut"
+          title={each.key}
+          href={linkTo(namespace, { ...filters, key: each.key })}
+        >
+          {each.key} · {each.count}
+        </Link>
+      ))}
+      {left > 0 && <span className="dim">and {left} more</span>}
+    </div>
+  );
 }
 
 const NONE: RunFilters = {

@@ -11,6 +11,7 @@ import {
 } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
 import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
+import { ChangesCard, OwnedNote } from "../components/Changes";
 import { DeployDialog, ResumeDialog, SuspendDialog } from "../components/DeployDialog";
 import { EnvironmentBadge } from "../components/status";
 import { WebhookForm } from "../components/WebhookForm";
@@ -50,6 +51,7 @@ export default function ProjectPage({ project }: { project: string }) {
         </Link>
       </PageHead>
       <Failure error={found.error} />
+      <OwnedNote object={data.id} />
       <div className="grid">
         {data.environments.map((each) => (
           <EnvironmentCard key={each.id} environment={each} project={data} versions={list} />
@@ -82,6 +84,7 @@ export default function ProjectPage({ project }: { project: string }) {
           </Suspense>
         )}
       </Card>
+      <ChangesCard object={data.id} />
     </>
   );
 }

@@ -141,9 +141,11 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
             value={connector}
             onChange={(event) => setConnector(event.target.value)}
           >
-            <option value={fresh}>A new one, named as the description says</option>
+            {!connectors.data?.items.some((each) => each.id === fresh) && (
+              <option value={fresh}>A new one, named as the description says</option>
+            )}
             {connectors.data?.items
-              .filter((each) => !each.projectId && each.id !== fresh)
+              .filter((each) => !each.projectId)
               .map((each) => (
                 <option key={each.id} value={each.id}>
                   Another version of {each.name}

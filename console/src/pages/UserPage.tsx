@@ -1,12 +1,17 @@
+import { useState } from "react";
 import { Link } from "wouter";
+import { stateOf } from "../api/connections";
 import { useProjects } from "../api/projects";
 import { useRuns } from "../api/runs";
 import { type Activation, useActivations, useUser } from "../api/users";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Failure, Json, Loading, PageHead, Time } from "../components/basics";
 import { RunBadge } from "../components/status";
+import { VariablesDialog } from "../components/VariablesDialog";
 import { environmentOf } from "../lib/attention";
 import { path } from "../lib/links";
+import { useNow } from "../lib/time";
+import { ConnectionBadge } from "./ConnectionsPage";
 
 const MOST_RUNS = 20;
 
@@ -41,7 +46,7 @@ export default function UserPage({ user }: { user: string }) {
             <ActivationCard
               key={each.id}
               activation={each}
-              where={environmentOf(projects, each.environment.id)?.project.name ?? ""}
+              project={environmentOf(projects, each.environment.id)?.project}
               namespace={namespace}
             />
           ))}
@@ -54,15 +59,31 @@ export default function UserPage({ user }: { user: string }) {
 
 function ActivationCard({
   activation,
-  where,
+  project,
   namespace,
 }: {
   activation: Activation;
-  where: string;
+  project: { id: string; name: string } | undefined;
   namespace: string;
 }) {
+  const { canEdit } = useOrganisation();
+  const [editing, setEditing] = useState(false);
+  const now = useNow();
   return (
-    <Card title={`${where} · ${activation.environment.name}`}>
+    <Card
+      title={`${project?.name ?? ""} · ${activation.environment.name}`}
+      aside={
+        canEdit &&
+        project && (
+          <button type="button" className="button small" onClick={() => setEditing(true)}>
+            Variables…
+          </button>
+        )
+      }
+    >
+      {editing && project && (
+        <VariablesDialog activation={activation} project={project.id} onClose={() => setEditing(false)} />
+      )}
       <div className="stack-s">
         {activation.variableErrors?.map((each) => (
           <div key={`${each.field}${each.message}`} className="note bad">
@@ -74,17 +95,23 @@ function ActivationCard({
         <h3>Connections</h3>
         {activation.connections.length === 0 && <span className="dim">None.</span>}
         {activation.connections.map((each) => (
-          <Link key={each.id} className="link" href={path(namespace, "connections", each.id)}>
-            {each.name}
-          </Link>
+          <div key={each.id} className="row">
+            <Link className="link grow cut" href={path(namespace, "connections", each.id)}>
+              {each.name}
+            </Link>
+            <ConnectionBadge state={stateOf(each, now).state} />
+          </div>
         ))}
       </div>
     </Card>
   );
 }
 
+const SHOWN = { all: "", failed: "failed", dead: "dead" } as const;
+
 function Runs({ user, namespace }: { user: string; namespace: string }) {
-  const runs = useRuns({ user }, { first: MOST_RUNS });
+  const [only, setOnly] = useState<keyof typeof SHOWN>("all");
+  const runs = useRuns({ user, status: SHOWN[only] }, { first: MOST_RUNS });
   const { data: projects = [] } = useProjects();
   const items = runs.data?.pages[0]?.items ?? [];
   return (
@@ -92,9 +119,18 @@ function Runs({ user, namespace }: { user: string; namespace: string }) {
       title="Runs for this user"
       flush
       aside={
-        <Link className="link small" href={`/${namespace}/runs?${new URLSearchParams({ user })}`}>
-          All {runs.data?.pages[0]?.totalCount}
-        </Link>
+        <>
+          <fieldset className="segments" aria-label="Which runs">
+            {(Object.keys(SHOWN) as (keyof typeof SHOWN)[]).map((each) => (
+              <button key={each} type="button" aria-pressed={each === only} onClick={() => setOnly(each)}>
+                {each}
+              </button>
+            ))}
+          </fieldset>
+          <Link className="link small" href={`/${namespace}/runs?${new URLSearchParams({ user })}`}>
+            All {runs.data?.pages[0]?.totalCount}
+          </Link>
+        </>
       }
     >
       <Failure error={runs.error} />

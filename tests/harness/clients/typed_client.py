@@ -580,6 +580,20 @@ class NotificationChannels(Strict):
     prev: str | None = None
 
 
+class BacklogItem(Strict):
+    environment_id: Ulid
+    task: str
+    key: str | None = None
+    status: Literal["queued", "running", "waiting", "dead"]
+    count: int
+    oldest: Time
+
+
+class Backlog(Strict):
+    items: list[BacklogItem]
+    more: bool | None = None
+
+
 class UsingTemplate(Strict):
     connection_template_id: Ulid
     name: str
@@ -879,6 +893,7 @@ ANSWERS: Mapping[str, Any] = {
     "getMetricsSummary": MetricsSummary,
     "getProjectsMetricsSummary": MetricsSummary,
     "getConnectionUses": ConnectionUses,
+    "getBacklog": Backlog,
     "createApiKey": NewApiKey,
     "listApiKeys": ApiKeys,
     "listRoleBindings": RoleBindings,

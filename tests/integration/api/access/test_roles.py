@@ -29,7 +29,7 @@ MAY = {
         listSchedulers getScheduler
         getStoreValue listStoreKeys countStoreKeys
         getStoreValueInOrganisation listStoreKeysInOrganisation countStoreKeysInOrganisation
-        getConnectionUses listApiKeys listRoleBindings listChanges
+        getBacklog getConnectionUses listApiKeys listRoleBindings listChanges
         listNotificationChannels listNotifications listNotificationsOfProject
     """,
     "editor": """

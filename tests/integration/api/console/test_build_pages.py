@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from playwright.sync_api import Route, expect
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
-from tests.integration.api.objects import connect, make_template
+from tests.integration.api.objects import activate, connect, make_system, make_template
 from tests.integration.api.resources.test_connectors import import_into
+from tests.unit.api.runs.run_records import record
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -76,7 +78,7 @@ def test_an_api_description_is_imported_and_its_connector_is_listed(
     expect(dialog).to_contain_text("warning")
     ann.finds_it_accessible()
     dialog.get_by_label("Version").fill("2.0.0")
-    dialog.get_by_label("Connector").select_option(label="Another version of Warehouse")
+    expect(dialog.get_by_label("Connector")).to_contain_text("Another version of Warehouse")
     dialog.get_by_role("button", name="Import").click()
     ann.button("Close").click()
     expect(ann.region("Connectors")).to_contain_text("2 versions")
@@ -96,7 +98,7 @@ def test_operations_are_searched_and_a_system_and_a_connection_are_made_of_them(
     ann.region("Connectors").get_by_role("link", name=name).click()
     operations = ann.region("Operations")
     expect(operations).to_contain_text("/orders")
-    ann.page.get_by_label("Search in operations").fill("stock")
+    ann.page.get_by_label("Search in operations").fill("/stock")
     expect(operations).to_contain_text("/stock")
     expect(operations).not_to_contain_text("/orders")
     expect(ann.region("Found at the import")).to_contain_text("warning")
@@ -216,3 +218,115 @@ def test_a_missed_schedule_is_shown_and_can_be_run_and_paused(
     schedule.get_by_role("button", name="Pause").click()
     expect(schedule).to_contain_text("paused")
     assert sent == [("POST", {"user": "ann"}), ("PUT", {"paused": True})]
+
+
+SCHEMA = {
+    "type": "object",
+    "required": ["region"],
+    "properties": {
+        "region": {"enum": ["eu", "us"], "title": "Region"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 9, "description": "Orders a day"},
+        "express": {"type": "boolean"},
+        "mails": {"type": "array", "items": {"type": "string"}},
+        "warehouse": {"type": "object", "properties": {"name": {"type": "string"}}},
+        "rules": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+
+def test_a_users_variables_are_changed_in_a_form_of_the_schema(
+    person: Person_, admin: Client, viewer: Client
+) -> None:
+    project, template = make_template(admin, dynamic=True)
+    admin.ok("PUT", f"/projects/{project['id']}/variables", SCHEMA)
+    user, activation = activate(
+        admin, project, template, "key", dynamicVariables={"region": "eu", "limit": 3}
+    )
+    ann = person(admin)
+    ann.open(f"/users/{user['id']}")
+    ann.main.get_by_role("button", name="Variables").click()
+    dialog = ann.page.get_by_role("dialog")
+    expect(dialog.get_by_label("Region")).to_have_value("eu")
+    ann.finds_it_accessible()
+    dialog.get_by_label("limit").fill("12")
+    dialog.get_by_role("button", name="Store one change").click()
+    expect(dialog.get_by_role("alert").first).to_contain_text("9")
+    dialog.get_by_label("limit").fill("7")
+    dialog.get_by_label("Region").select_option("us")
+    dialog.get_by_label("express").select_option("yes")
+    dialog.get_by_label("mails").fill("a@shop.example\nb@shop.example")
+    dialog.get_by_role("group", name="warehouse").get_by_label("name").fill("North")
+    dialog.get_by_label("rules").fill('[{"if": 1}]')
+    dialog.get_by_role("button", name="Store 6 changes").click()
+    expect(dialog).to_have_count(0)
+    where = f"/environments/{project['environments'][0]['id']}/activations/{activation['id']}"
+    assert admin.ok("GET", where)["dynamicVariables"] == {
+        "region": "us",
+        "limit": 7,
+        "express": True,
+        "mails": ["a@shop.example", "b@shop.example"],
+        "warehouse": {"name": "North"},
+        "rules": [{"if": 1}],
+    }
+    expect(ann.main.get_by_text("not checked")).to_be_visible()
+    ann.finds_it_accessible()
+    bob = person(viewer)
+    bob.open(f"/users/{user['id']}")
+    expect(bob.main.get_by_text('"region"')).to_be_visible()
+    bob.sees_no("button", "Variables")
+
+
+def test_what_waits_is_told_by_task_and_key(person: Person_, viewer: Client, scene: Scene) -> None:
+    project = scene.project("Waiting room")
+    now = time.time()
+    scene.runs(
+        project,
+        *(
+            record("", "queued", 0, kind="event", task="order.created", key=key, queued_at=now - ago, at=now)
+            for key, ago in (("ann", 7200), ("ann", 60), ("bob", 30))
+        ),
+    )
+    ann = person(viewer)
+    ann.open("/dead-letters")
+    waiting = ann.region("Waiting of order.created").filter(has_text="Waiting room")
+    expect(waiting).to_contain_text("3 queued · the oldest 2 h ago")
+    expect(waiting.get_by_role("link", name="ann · 2")).to_be_visible()
+    ann.finds_it_accessible()
+    waiting.get_by_role("link", name="bob · 1").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Runs")
+    assert "key=bob" in ann.page.url
+
+
+def test_what_a_gitops_tool_owns_is_marked_and_cannot_be_edited(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    system = make_system(admin)
+    name = f"git-{new_id().lower()}"
+    manifests = [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"value": "key"},
+         "type": "tieline.dev/credential"},
+        {
+            "apiVersion": "tieline.dev/v1alpha1", "kind": "Connection", "metadata": {"name": name},
+            "spec": {
+                "name": "Shop of Git", "systemRef": {"name": system["id"].lower()},
+                "credentials": [
+                    {"id": "key", "type": "string", "authSchemeConfigId": "key", "secretRef": {"name": name}}
+                ],
+            },
+        },
+    ]  # fmt: skip
+    for manifest in manifests:
+        scene.kubectl(
+            *("apply", "--server-side", "--field-manager=argocd-controller", "-f", "-"),
+            namespace=scene.organisation.namespace,
+            stdin=json.dumps(manifest),
+        )
+    ann = person(admin)
+    ann.open("/connections?search=shop+of+git")
+    ann.page.get_by_role("link", name="Shop of Git").click()
+    note = ann.page.get_by_role("note", name="Owned by others")
+    expect(note).to_contain_text("argocd-controller owns the fields")
+    expect(note).to_contain_text("spec.name")
+    expect(ann.region("Credentials")).to_contain_text("of argocd-controller")
+    ann.sees_no("button", "Rotate")
+    ann.finds_it_accessible()

@@ -46,6 +46,7 @@ ROWS = [
     ("POST", f"{O}/api-keys", 201, "", "user groups expiresAt", "user"),
     ("DELETE", f"{O}/api-keys/{{key_id}}", 204, "", "", ""),
     ("GET", f"{O}/role-bindings", 200, PAGING, "", ""),
+    ("GET", f"{O}/backlog", 200, "first", "", ""),
     ("GET", f"{O}/changes", 200, "first id", "", ""),
     ("POST", f"{O}/projects", 200, "", "name id", "name"),
     ("GET", f"{O}/projects", 200, "", "", ""),

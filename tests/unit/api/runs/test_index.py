@@ -485,3 +485,29 @@ def test_what_was_discarded_stays_so_whatever_comes_after_it(index: RunIndex) ->
     assert [one.id for one in listed(index, replace(ALL, discarded=False))] == [other]
     ((checked,), _) = read_records(encode([record(run, "succeeded", 3, discarded_at=NOW)]))
     assert checked.record.discarded_at is None
+
+
+def test_what_waits_is_counted_by_task_key_and_status_the_oldest_first(index: RunIndex) -> None:
+    def run(status: str, ago: float, **fields: Any) -> RunRecord:
+        return record("", status, 1, queued_at=NOW - ago, at=NOW, **fields)
+
+    take(
+        index,
+        [run("queued", 50, task="order", key="ann"), run("queued", 90, task="order", key="ann")],
+        [run("dead", 70, task="order", key="ann"), run("dead", 5, task="order", discarded_at=NOW)],
+        [
+            run("queued", 80, task="order"),
+            run("succeeded", 99, task="order"),
+            run("waiting", 10, task="mail"),
+        ],
+    )
+    found = index.backlog(ORGANISATION, 10)
+    assert [(one.task, one.key, one.status, one.count) for one in found] == [
+        ("order", "ann", "queued", 2),
+        ("order", None, "queued", 1),
+        ("order", "ann", "dead", 1),
+        ("mail", None, "waiting", 1),
+    ]
+    assert found[0].oldest == min(one.oldest for one in found)
+    assert len(index.backlog(ORGANISATION, 2)) == 2
+    assert index.backlog(OTHER, 10) == []
