@@ -268,7 +268,7 @@ def test_a_users_variables_are_changed_in_a_form_of_the_schema(
         "warehouse": {"name": "North"},
         "rules": [{"if": 1}],
     }
-    expect(ann.main.get_by_text("not checked")).to_be_visible()
+    expect(ann.main.get_by_text("works", exact=True)).to_be_visible()
     ann.finds_it_accessible()
     bob = person(viewer)
     bob.open(f"/users/{user['id']}")
