@@ -7,10 +7,11 @@ export type Connector = Schemas["Connector"];
 
 const PAGE = 100;
 
-export function useSystems(search: string) {
+export function useSystems(search: string, { enabled = true } = {}) {
   const { id } = useOrganisation();
   return useInfiniteQuery({
     queryKey: ["systems", id, search],
+    enabled,
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) =>
       answer(

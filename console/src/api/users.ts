@@ -15,10 +15,11 @@ export type Activation = Schemas["Activation"];
 const PAGE = 100;
 const MOST_ENVIRONMENTS = 50;
 
-export function useUsers(search: string) {
+export function useUsers(search: string, { enabled = true } = {}) {
   const { id } = useOrganisation();
   return useInfiniteQuery({
     queryKey: ["users", id, search],
+    enabled,
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) =>
       answer(

@@ -1,6 +1,8 @@
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { useProjects } from "../api/projects";
+import { useSystems } from "../api/systems";
+import { useUsers } from "../api/users";
 import { path } from "../lib/links";
 import type { OpenOrganisation } from "./organisation";
 import { PAGES } from "./pages";
@@ -13,9 +15,11 @@ interface Entry {
 }
 
 const MOST = 50;
+/** So many letters are looked for in the API. */
+const SEARCHED_FROM = 2;
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;
 
-/** Finds pages and projects by a few letters. */
+/** Finds pages, projects, systems and users by a few letters, and what an id belongs to. */
 export function CommandPalette({ organisation, onClose }: { organisation: OpenOrganisation; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
@@ -39,14 +43,14 @@ export function CommandPalette({ organisation, onClose }: { organisation: OpenOr
     if (event.key === "Enter") choose(entries[at]);
   };
   return (
-    <dialog ref={dialog} className="palette" aria-label="Find a page or a project" onClose={onClose}>
+    <dialog ref={dialog} className="palette" aria-label="Find anything" onClose={onClose}>
       <input
         role="combobox"
-        aria-label="Find a page or a project"
+        aria-label="Find a page, project, system, user or id"
         aria-expanded="true"
         aria-controls={list}
         aria-activedescendant={entries[at] ? `${list}-${at}` : undefined}
-        placeholder="Find a page or a project"
+        placeholder="Find a page, project, system, user or id"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -79,6 +83,9 @@ export function CommandPalette({ organisation, onClose }: { organisation: OpenOr
 function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
   const [, navigate] = useLocation();
   const { data: projects = [] } = useProjects();
+  const searched = text.trim().length >= SEARCHED_FROM ? text.trim() : "";
+  const systems = useSystems(searched, { enabled: searched !== "" });
+  const users = useUsers(searched, { enabled: searched !== "" });
   const go =
     (...parts: string[]) =>
     () =>
@@ -96,5 +103,27 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
   const wanted = text.trim().toLowerCase();
   const project = projects.find((each) => ULID.test(wanted) && each.id === wanted.toUpperCase());
   if (project) return [{ name: project.name, hint: "Project", run: go("projects", project.id) }];
-  return entries.filter((each) => each.name.toLowerCase().includes(wanted)).slice(0, MOST);
+  const id = wanted.toUpperCase();
+  if (ULID.test(wanted)) {
+    return ["connections", "systems", "connectors", "users"].map((each) => ({
+      name: id,
+      hint: `Open as one of the ${each}`,
+      run: go(each, id),
+    }));
+  }
+  const found = searched
+    ? [
+        ...(systems.data?.pages[0]?.items ?? []).map((each) => ({
+          name: each.name,
+          hint: "System",
+          run: go("systems", each.id),
+        })),
+        ...(users.data?.pages[0]?.users ?? []).map((each) => ({
+          name: each.displayName || each.externalId,
+          hint: `User ${each.externalId}`,
+          run: go("users", each.id),
+        })),
+      ]
+    : [];
+  return [...entries.filter((each) => each.name.toLowerCase().includes(wanted)), ...found].slice(0, MOST);
 }

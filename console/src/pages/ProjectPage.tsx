@@ -74,7 +74,10 @@ export default function ProjectPage({ project }: { project: string }) {
         {data.currentFiles.files.length === 0 ? (
           <Empty
             title="No file yet"
-            commands={[`kubectl create configmap code -n ${namespace} --from-file=main.py`]}
+            commands={[
+              `tieline deploy --project ${data.id}`,
+              `kubectl create configmap code -n ${namespace} --from-file=main.py`,
+            ]}
           >
             Put main.py into a ConfigMap that the project names.
           </Empty>
@@ -222,7 +225,11 @@ function Versions({
     <Card title="Versions" flush>
       <Failure error={error} />
       {pending && <Loading what="versions" />}
-      {!pending && versions.length === 0 && <Empty title="No version yet">A deploy makes one.</Empty>}
+      {!pending && versions.length === 0 && (
+        <Empty title="No version yet" commands={["tieline deploy"]}>
+          A deploy makes one.
+        </Empty>
+      )}
       <div className="spans">
         {versions.map((each) => (
           <div key={each.id} className="problem">

@@ -46,7 +46,11 @@ export default function ProjectsPage() {
         {items.length === 0 ? (
           <Empty
             title={projects.data.length ? "No project is like that" : "No project yet"}
-            commands={projects.data.length ? [] : [`kubectl apply -n ${namespace} -k examples/quickstart`]}
+            commands={
+              projects.data.length
+                ? []
+                : ["tieline init orders", `kubectl apply -n ${namespace} -k examples/quickstart`]
+            }
           />
         ) : (
           <VirtualList

@@ -219,7 +219,10 @@ export function Typed({
 function NoRuns({ filtered, onClear }: { filtered: boolean; onClear: () => void }) {
   if (!filtered) {
     return (
-      <Empty title="Nothing has run yet" commands={["curl -X POST https://…/WEBHOOK-URL -d '{}'"]}>
+      <Empty
+        title="Nothing has run yet"
+        commands={["tieline call /WEBHOOK", "curl -X POST https://…/WEBHOOK-URL -d '{}'"]}
+      >
         A run appears here when a webhook is called, an event is published or a schedule is due. A project's page
         shows the URLs of its webhooks.
       </Empty>

@@ -39,7 +39,7 @@ export default function SystemsPage() {
           <Failure error={systems.error} />
           {systems.isPending && <Loading what="systems" />}
           {systems.data && items.length === 0 && (
-            <Empty title="No system" commands={["kubectl explain system.spec"]}>
+            <Empty title="No system" commands={["kubectl explain system.spec", "tieline systems list"]}>
               Import an API description, or write a System.
             </Empty>
           )}
@@ -56,7 +56,12 @@ export default function SystemsPage() {
           <Failure error={connectors.error} />
           {connectors.isPending && <Loading what="connectors" />}
           {connectors.data?.items.length === 0 && (
-            <Empty title="No connector">An imported API description becomes one.</Empty>
+            <Empty
+              title="No connector"
+              commands={["tieline connectors import openapi.yaml", "kubectl explain connectorversion.spec"]}
+            >
+              An imported API description becomes one.
+            </Empty>
           )}
           {connectors.data?.items.map((each) => (
             <Link key={each.id} className="problem" href={path(namespace, "connectors", each.id)}>

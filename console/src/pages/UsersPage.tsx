@@ -39,7 +39,10 @@ export default function UsersPage() {
         {users.isPending ? (
           <Loading what="users" />
         ) : items.length === 0 ? (
-          <Empty title={filters.search ? "No user is like that" : "No user yet"}>
+          <Empty
+            title={filters.search ? "No user is like that" : "No user yet"}
+            commands={filters.search ? [] : ["kubectl explain activation.spec", "tieline api users"]}
+          >
             {filters.search ? undefined : "Your application makes users by REST, when they connect their accounts."}
           </Empty>
         ) : (

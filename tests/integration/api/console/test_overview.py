@@ -12,6 +12,8 @@ from playwright.sync_api import expect
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
+from tests.integration.api.objects import make_system
+from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
 
@@ -77,6 +79,22 @@ def test_the_palette_finds_a_project_by_the_keyboard(person: Person_, admin: Cli
     ann.page.keyboard.press("Enter")
     expect(ann.page).to_have_url(re.compile(f"/projects/{made['id']}$"))
     expect(ann.page.get_by_role("heading", level=1)).to_have_text("Zebra stripes")
+
+
+def test_the_palette_finds_systems_users_and_what_an_id_belongs_to(person: Person_, admin: Client) -> None:
+    system = make_system(admin)
+    name = f"Quokka {new_id()}"
+    admin.ok("PUT", f"/systems/{system['id']}", {"name": name}, status=201)
+    admin.ok("POST", "/users", {"externalId": f"of-{name}", "displayName": f"Friend of {name}"}, status=201)
+    ann = person(admin)
+    ann.page.keyboard.press("Control+k")
+    ann.page.keyboard.type(name)
+    options = ann.page.get_by_role("dialog").get_by_role("option")
+    expect(options.filter(has_text="User of-Quokka")).to_be_visible()
+    expect(options.filter(has_text="System")).to_be_visible()
+    ann.page.get_by_role("combobox", name="Find").fill(system["id"].lower())
+    options.filter(has_text="systems").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
 
 
 def test_the_theme_can_be_chosen_and_stays(person: Person_, admin: Client) -> None:

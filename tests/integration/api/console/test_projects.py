@@ -46,16 +46,14 @@ def test_the_code_is_shown_and_cannot_be_typed_into(person: Person_, admin: Clie
 
 
 def test_findings_stand_at_their_lines(person: Person_, admin: Client, scene: Scene) -> None:
-    """Against an answer that this test makes, because this API has no operation that checks files yet."""
     project = scene.project("Findings", code=TWO)
-    finding = {"filename": "main.py", "line": 3, "severity": "error", "message": "no such template: shop"}
+    broken = [{"filename": "main.py", "content": f"{TWO}def total(:\n    return 1\n"}]
+    admin.ok("PUT", f"/projects/{project['id']}/files", {"files": broken, "labels": {}})
     ann = person(admin)
-    ann.page.route("**/validate", lambda route: route.fulfill(json={"findings": [finding]}))
     ann.open(f"/projects/{project['id']}")
     found = ann.page.get_by_role("list", name="Findings")
-    expect(found).to_contain_text("main.py:3")
-    expect(found).to_contain_text("no such template: shop")
-    expect(ann.page.locator(".cm-finding")).to_have_text("integration = Integration()")
+    expect(found).to_contain_text("main.py:5")
+    expect(ann.page.locator(".cm-finding")).to_have_text("def total(:")
     ann.finds_it_accessible()
 
 
