@@ -1,0 +1,147 @@
+"""Logs, notification channels, schedules, and what a viewer or a GitOps tool's owner leaves out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.integration.api.conftest import Client
+from tests.integration.api.console.person import Person
+from tests.integration.api.console.scene import Scene
+from tests.integration.api.objects import connect, make_system, make_template
+from tieline_core.identity.ids import new_id
+
+pytestmark = pytest.mark.cluster
+
+Person_ = Callable[[Client], Person]
+
+
+def test_a_viewer_cannot_rotate_or_import(person: Person_, admin: Client, viewer: Client) -> None:
+    _, template = make_template(admin)
+    made = connect(admin, template, "key", name="Looked at")
+    ann = person(viewer)
+    ann.open(f"/connections/{made['id']}")
+    expect(ann.region("Credentials")).to_contain_text("api-key")
+    ann.sees_no("button", "Rotate")
+    ann.open("/systems")
+    expect(ann.region("Systems")).to_be_visible()
+    ann.sees_no("button", "Import")
+
+
+def test_logs_without_a_line_say_how_to_look_and_can_be_paused(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Quiet")
+    ann = person(admin)
+    ann.open(f"/logs?project={project['id']}&severity=ERROR")
+    ann.sees("No line")
+    expect(ann.page.get_by_label("Severity")).to_have_value("ERROR")
+    ann.sees(f"kubectl logs -l tieline.dev/environment-id={project['environments'][0]['id']}")
+    ann.button("Pause").click()
+    expect(ann.button("Go on")).to_be_visible()
+    ann.finds_it_accessible()
+
+
+def test_a_notification_channel_is_made_and_deleted(person: Person_, admin: Client, viewer: Client) -> None:
+    ann = person(admin)
+    ann.open("/notifications")
+    ann.button("New channel…").click()
+    ann.page.get_by_label("Type").select_option("webhook")
+    ann.page.get_by_label("Name").fill("On call")
+    ann.page.get_by_label("URL").fill("https://hooks.acme.example/tieline")
+    ann.page.get_by_label("Signing secret").fill("whsec_too-short")
+    ann.button("Create").click()
+    expect(ann.page.get_by_role("alert")).to_contain_text("config.secret")
+    secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    ann.page.get_by_label("Signing secret").fill(secret)
+    ann.button("Create").click()
+    channel = ann.region("Channel On call")
+    expect(channel).to_contain_text("https://hooks.acme.example/tieline")
+    assert secret not in ann.page.content()
+    ann.finds_it_accessible()
+    bob = person(viewer)
+    bob.open("/notifications")
+    expect(bob.region("Channel On call")).to_be_visible()
+    bob.sees_no("button", "Delete")
+    bob.sees_no("button", "New channel")
+    channel.get_by_role("button", name="Delete").click()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(channel).to_have_count(0)
+    assert admin.ok("GET", "/notification_channels")["items"] == []
+
+
+def test_a_missed_schedule_is_shown_and_can_be_run_and_paused(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    """Against answers that this test makes, because this API has no operation on schedules yet."""
+    project = scene.project("On time")
+    nightly = {
+        **{"id": new_id(), "name": "nightly", "schedule": "0 3 * * *", "timezone": "Europe/Berlin"},
+        **{"activations": "users", "paused": False, "missed": "2026-11-24T03:00:00Z"},
+    }
+    sent: list[tuple[str, Any]] = []
+
+    def serve(route: Route) -> None:
+        request = route.request
+        if request.method == "GET":
+            route.fulfill(json=[nightly])
+            return
+        sent.append((request.method, request.post_data_json))
+        if request.method == "PUT":
+            nightly["paused"] = request.post_data_json["paused"]
+        route.fulfill(status=204)
+
+    ann = person(admin)
+    ann.page.route("**/schedulers**", serve)
+    ann.page.route("**/schedulers/*", serve)
+    ann.open(f"/schedules?project={project['id']}")
+    schedule = ann.region("Schedule nightly")
+    expect(schedule).to_contain_text("missed")
+    expect(schedule).to_contain_text("0 3 * * *")
+    ann.finds_it_accessible()
+    schedule.get_by_role("button", name="Run now").click()
+    ann.page.get_by_label("For this user alone").fill("ann")
+    ann.button("Run").last.click()
+    expect(ann.page.get_by_role("status").filter(has_text="asked to run now")).to_be_visible()
+    schedule.get_by_role("button", name="Pause").click()
+    expect(schedule).to_contain_text("paused")
+    assert sent == [("POST", {"user": "ann"}), ("PUT", {"paused": True})]
+
+
+def test_what_a_gitops_tool_owns_is_marked_and_cannot_be_edited(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    system = make_system(admin)
+    name = f"git-{new_id().lower()}"
+    manifests = [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"value": "key"},
+         "type": "tieline.dev/credential"},
+        {
+            "apiVersion": "tieline.dev/v1alpha1", "kind": "Connection", "metadata": {"name": name},
+            "spec": {
+                "name": "Shop of Git", "systemRef": {"name": system["id"].lower()},
+                "credentials": [
+                    {"id": "key", "type": "string", "authSchemeConfigId": "key", "secretRef": {"name": name}}
+                ],
+            },
+        },
+    ]  # fmt: skip
+    for manifest in manifests:
+        scene.kubectl(
+            *("apply", "--server-side", "--field-manager=argocd-controller", "-f", "-"),
+            namespace=scene.organisation.namespace,
+            stdin=json.dumps(manifest),
+        )
+    ann = person(admin)
+    ann.open("/connections?search=shop+of+git")
+    ann.page.get_by_role("link", name="Shop of Git").click()
+    note = ann.page.get_by_role("note", name="Owned by others")
+    expect(note).to_contain_text("argocd-controller owns the fields")
+    expect(note).to_contain_text("spec.name")
+    expect(ann.region("Credentials")).to_contain_text("of argocd-controller")
+    ann.sees_no("button", "Rotate")
+    ann.finds_it_accessible()

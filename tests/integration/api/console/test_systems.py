@@ -1,0 +1,90 @@
+"""Systems and connectors: imported by upload, looked through, and made into a system and a connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.api.conftest import Client
+from tests.integration.api.console.person import Person
+from tests.integration.api.console.scene import Scene
+from tests.integration.api.resources.test_connectors import import_into
+from tieline_core.identity.ids import new_id
+
+pytestmark = pytest.mark.cluster
+
+Person_ = Callable[[Client], Person]
+DESCRIPTION = {
+    "openapi": "3.1.0",
+    "info": {"title": "Warehouse", "version": "1"},
+    "servers": [{"url": "https://api.warehouse.example"}],
+    "security": [{"key": []}],
+    "components": {"securitySchemes": {"key": {"type": "apiKey", "name": "X-Key", "in": "header"}}},
+    "paths": {
+        "/stock": {"get": {"operationId": "listStock", "responses": {"200": {"description": "The stock"}}}},
+        "/orders": {"get": {"operationId": "listStock", "responses": {"200": {"description": "Orders"}}}},
+    },
+}
+
+
+def test_an_api_description_is_imported_and_its_connector_is_listed(
+    person: Person_, admin: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "warehouse.json"
+    file.write_text(json.dumps(DESCRIPTION))
+    ann = person(admin)
+    ann.open("/systems")
+    ann.button("Import…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("OpenAPI or Swagger").set_input_files(file)
+    dialog.get_by_role("button", name="Import").click()
+    expect(dialog).to_contain_text("Warehouse: 2 operations")
+    expect(dialog).to_contain_text("warning")
+    ann.finds_it_accessible()
+    dialog.get_by_label("Version").fill("2.0.0")
+    expect(dialog.get_by_label("Connector")).to_contain_text("Another version of Warehouse")
+    dialog.get_by_role("button", name="Import").click()
+    ann.button("Close").click()
+    expect(ann.region("Connectors")).to_contain_text("2 versions")
+    ann.finds_it_accessible()
+
+
+def test_operations_are_searched_and_a_system_and_a_connection_are_made_of_them(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    connector = new_id()
+    name = f"Depot {connector[-6:]}"
+    description = {**DESCRIPTION, "info": {"title": name, "version": "1"}}
+    assert import_into(admin, connector, json.dumps(description).encode(), "one").status == 201
+    project = scene.project(f"For {name}")
+    ann = person(admin)
+    ann.open("/systems")
+    ann.region("Connectors").get_by_role("link", name=name).click()
+    operations = ann.region("Operations")
+    expect(operations).to_contain_text("/orders")
+    ann.page.get_by_label("Search in operations").fill("/stock")
+    expect(operations).to_contain_text("/stock")
+    expect(operations).not_to_contain_text("/orders")
+    expect(ann.region("Found at the import")).to_contain_text("warning")
+    ann.finds_it_accessible()
+    ann.button("Make a system…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Create").click()
+    dialog.get_by_role("button", name="Open the system").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
+    expect(ann.region("Ways to authenticate")).to_contain_text("api-key")
+    ann.finds_it_accessible()
+    ann.main.get_by_role("button", name="Connect").click()
+    dialog.get_by_label("Environment").select_option(label=f"For {name} · production")
+    expect(dialog).to_contain_text("under the name depot-")
+    dialog.get_by_label("Name", exact=True).fill(f"Key of {name}")
+    dialog.get_by_label("Key (sent as X-Key)").fill("a-key")
+    dialog.get_by_role("button", name="Create").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(f"Key of {name}")
+    (template,) = admin.ok("GET", f"/projects/{project['id']}/connection-templates")["items"]
+    assert template["name"].startswith("depot-")
+    assert template["connectionId"]
