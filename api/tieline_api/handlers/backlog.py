@@ -8,7 +8,7 @@ from tieline_api.schemas import runs as rest
 
 async def get_backlog(call: Call[rest.BacklogQuery, None]) -> Reply:
     """Returns how many runs have not ended, and how many dead letters there are, by environment, task, key and status:
-    those with the oldest run first. Discarded dead letters do not count."""
+    those with the oldest run first. Dead letters that were discarded or run again do not count."""
     found = await call.platform.runs.backlog(call.organisation.id, call.query.first + 1)
     items = [
         rest.BacklogItem(

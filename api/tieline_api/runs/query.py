@@ -69,7 +69,9 @@ def backlog(connection: sqlite3.Connection, organisation: str, most: int) -> lis
     marks = ", ".join("?" * len(WAITING))
     rows = connection.execute(
         "select environment, task, key, status, count(*), min(queued) from runs "  # noqa: S608
-        f"where organisation = ? and status in ({marks}) and discarded is null "
+        f"where organisation = ? and status in ({marks}) and discarded is null and (status <> 'dead' or not exists ("
+        "select 1 from runs again where again.organisation = runs.organisation "
+        "and again.environment = runs.environment and again.replay_of = runs.id)) "
         "group by environment, task, key, status order by min(queued), environment, task limit ?",
         (organisation, *WAITING, most),
     )

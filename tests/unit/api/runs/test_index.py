@@ -491,8 +491,10 @@ def test_what_waits_is_counted_by_task_key_and_status_the_oldest_first(index: Ru
     def run(status: str, ago: float, **fields: Any) -> RunRecord:
         return record("", status, 1, queued_at=NOW - ago, at=NOW, **fields)
 
+    again = run("dead", 60, task="order")
     take(
         index,
+        [again, run("succeeded", 40, task="order", replay_of=again.id)],
         [run("queued", 50, task="order", key="ann"), run("queued", 90, task="order", key="ann")],
         [run("dead", 70, task="order", key="ann"), run("dead", 5, task="order", discarded_at=NOW)],
         [
