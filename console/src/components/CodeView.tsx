@@ -2,7 +2,7 @@ import { json } from "@codemirror/lang-json";
 import { python } from "@codemirror/lang-python";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { EditorState } from "@codemirror/state";
-import { Decoration, EditorView, lineNumbers } from "@codemirror/view";
+import { Decoration, EditorView, highlightSpecialChars, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef, useState } from "react";
 import type { Finding } from "../api/projects";
@@ -101,6 +101,7 @@ function Code({ file, findings }: { file: TextFile; findings: Finding[] }) {
         doc: file.content,
         extensions: [
           lineNumbers(),
+          highlightSpecialChars(),
           syntaxHighlighting(COLOURS),
           LOOK,
           EditorState.readOnly.of(true),

@@ -1,5 +1,6 @@
 import { useMemo } from "react";
 import { diffFiles, excerpt, type TextFile } from "../lib/diff";
+import { visible } from "../lib/text";
 
 const SIGNS = { same: " ", added: "+", removed: "-" };
 
@@ -19,7 +20,7 @@ export function Diff({ before, after }: { before: TextFile[]; after: TextFile[] 
             {excerpt(file.lines).map((line, at) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: lines have no identity
               <div key={at} className={line?.kind ?? "hunk"}>
-                {line ? `${SIGNS[line.kind]} ${line.text}` : "…"}
+                {line ? `${SIGNS[line.kind]} ${visible(line.text)}` : "…"}
               </div>
             ))}
           </section>

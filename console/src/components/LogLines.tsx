@@ -1,4 +1,5 @@
 import type { Schemas } from "../api/client";
+import { visible, withoutColours } from "../lib/text";
 import { absolute, clock } from "../lib/time";
 
 export type LogEntry = Schemas["LogEntry"];
@@ -15,14 +16,18 @@ export function LogLines({ lines }: { lines: LogEntry[] }) {
           </time>
           <span className={`sev ${line.severity}`}>{line.severity}</span>
           <span className="message">
-            {line.message}
-            {line.fields && <span className="log-fields"> {fieldsOf(line.fields)}</span>}
-            {line.error && <span className="sev ERROR">{`\n${line.error}`}</span>}
+            {plain(line.message)}
+            {line.fields && <span className="log-fields"> {plain(fieldsOf(line.fields))}</span>}
+            {line.error && <span className="sev ERROR">{`\n${plain(line.error)}`}</span>}
           </span>
         </div>
       ))}
     </div>
   );
+}
+
+function plain(text: string): string {
+  return visible(withoutColours(text));
 }
 
 function fieldsOf(fields: Record<string, unknown>): string {

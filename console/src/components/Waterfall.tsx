@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import { duration } from "../lib/time";
 import { type Bar, kindOf, type TraceSpan, waterfall } from "../lib/waterfall";
-import { Facts } from "./basics";
+import { Facts, Pre } from "./basics";
 
 /** The spans of a trace along its time. A row opens to its attributes. */
 export function Waterfall({ spans }: { spans: TraceSpan[] }) {
@@ -45,7 +45,7 @@ function Row({ bar, open, onToggle }: { bar: Bar; open: boolean; onToggle: () =>
 function Detail({ span }: { span: TraceSpan }) {
   return (
     <div className="span-detail stack-s">
-      {span.status.message && <pre className="pre error">{span.status.message}</pre>}
+      {span.status.message && <Pre tone="error">{span.status.message}</Pre>}
       <Facts of={span.attributes.map((each) => [each.key, <code key={each.key}>{each.value}</code>])} />
       <Facts of={[["span", <code key="id">{span.spanId}</code>]]} />
     </div>

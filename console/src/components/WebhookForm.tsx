@@ -2,7 +2,7 @@ import { type FormEvent, useState } from "react";
 import { call, query } from "../api/client";
 import type { Project } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
-import { Card, Command, Empty, Failure } from "./basics";
+import { Card, Command, Empty, Failure, Json } from "./basics";
 
 interface CallAnswer {
   status: number;
@@ -104,9 +104,7 @@ export function WebhookForm({ project }: { project: Project }) {
             <div className={result.status < 400 ? "note good" : "note bad"}>
               The webhook answered {result.status}.
             </div>
-            <pre className="pre">
-              {typeof result.body === "string" ? result.body : JSON.stringify(result.body, null, 2)}
-            </pre>
+            <Json value={result.body} />
           </>
         )}
       </form>

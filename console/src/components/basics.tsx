@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from "react";
 import { ApiError } from "../api/client";
+import { visible } from "../lib/text";
 import { absolute, relative, useNow } from "../lib/time";
 
 export type Tone = "good" | "bad" | "warn" | "info" | "idle";
@@ -137,9 +138,18 @@ export function PageHead({
   );
 }
 
+/** What others wrote, as it is; the keyboard scrolls it where it is long. */
+export function Pre({ children, tone = "" }: { children: string; tone?: "error" | "" }) {
+  return (
+    <pre className={`pre ${tone}`} tabIndex={0}>
+      {visible(children)}
+    </pre>
+  );
+}
+
 /** JSON as it is, indented; text, never markup. */
 export function Json({ value }: { value: unknown }) {
-  return <pre className="pre">{typeof value === "string" ? value : JSON.stringify(value, null, 2)}</pre>;
+  return <Pre>{typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "")}</Pre>;
 }
 
 /** Names and values; a value of nothing is left out. */

@@ -230,7 +230,7 @@ function Versions({
           A deploy makes one.
         </Empty>
       )}
-      <div className="spans">
+      <section className="spans" tabIndex={0} aria-label="Versions, the newest first">
         {versions.map((each) => (
           <div key={each.id} className="problem">
             <div className="grow">
@@ -254,7 +254,7 @@ function Versions({
             </div>
           </div>
         ))}
-      </div>
+      </section>
     </Card>
   );
 }

@@ -4,7 +4,7 @@ import { useLogs } from "../api/logs";
 import { useProjects } from "../api/projects";
 import { isOver, type RunAttempt, type RunDetail, useRun, useRunAction, useTrace } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
-import { Card, Empty, Facts, Failure, Json, Loading, PageHead, Time } from "../components/basics";
+import { Card, Empty, Facts, Failure, Json, Loading, PageHead, Pre, Time } from "../components/basics";
 import { LogLines } from "../components/LogLines";
 import { ReplayDialog } from "../components/ReplayDialog";
 import { RunBadge } from "../components/status";
@@ -108,11 +108,11 @@ function WhyItFailed({ error }: { error: NonNullable<RunDetail["error"]> }) {
   return (
     <section className="card card-body stack-s" aria-label="Why it failed">
       <strong>{error.type}</strong>
-      <pre className="pre error">{error.message}</pre>
+      <Pre tone="error">{error.message}</Pre>
       {error.upstream && (
         <>
           <h2>The other system answered {error.upstream.status}</h2>
-          <pre className="pre">{error.upstream.body || "(an empty body)"}</pre>
+          <Pre>{error.upstream.body || "(an empty body)"}</Pre>
         </>
       )}
     </section>
@@ -216,7 +216,7 @@ function Input({ run }: { run: RunDetail }) {
           </div>
         )}
         {kept && <Json value={run.input} />}
-        {!kept && run.inputBase64 && <pre className="pre">{run.inputBase64}</pre>}
+        {!kept && run.inputBase64 && <Pre>{run.inputBase64}</Pre>}
         {!kept && !run.inputBase64 && (
           <p className="dim">
             The input is not kept. A project keeps the inputs of its direct runs where its setting keepInputs is
@@ -285,9 +285,9 @@ function RunLogs({ project, environment, run }: { project: string; environment: 
       {logs.data && lines.length === 0 && (
         <Empty title="No line">The pods that are there have written none for this run.</Empty>
       )}
-      <div className="spans">
+      <section className="spans" tabIndex={0} aria-label="Lines of this run">
         <LogLines lines={lines} />
-      </div>
+      </section>
     </Card>
   );
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene, run_trace, span
 from tests.integration.api.objects import make_channel, make_template
 from tests.integration.api.resources.test_connectors import import_into
+from tests.unit.api.runs.run_records import record
 from tieline_core.identity.ids import new_id
 from tieline_protocol.run_records import RunError, StepRecord, UpstreamAnswer
 
@@ -59,24 +61,28 @@ class Hostile:
 @pytest.fixture(scope="module")
 def hostile(scene: Scene, admin: Client) -> Hostile:
     project = scene.project(printable(short(60, TEMPLATE + MARKUP)))
-    admin.ok("PUT", f"/projects/{project['id']}/files", {"files": FILES, "labels": {}})
     admin.ok(
         "PUT",
         f"/projects/{project['id']}/deploy",
         {"files": FILES[:1], "versionName": printable(short(60)), "versionDescription": EVERYTHING[:200]},
     )
+    admin.ok("PUT", f"/projects/{project['id']}/files", {"files": FILES, "labels": {}})
     system = _system(admin)
-    make_template(admin, project=project, name="shop", system=system)
+    _, template = make_template(admin, project=project, name="shop", system=system)
     user = _user(admin, project)
-    connection = admin.ok(
-        "POST", "/connections", {"name": printable(short(60)), "systemId": system}, status=201
-    )["id"]
+    given = {
+        "name": printable(short(60)),
+        "credentials": [],
+        "baseUrl": "https://evil.example/'><svg/onload=x>",
+    }
+    body = {"connectionTemplateId": template["connectionTemplateId"], "connection": given}
+    connection = admin.ok("POST", "/connections", body, status=201)["id"]
     make_channel(admin, name=printable(short(60)))
     run = _run(scene, project)
     scene.environment_is(
         project,
         status="error",
-        message=EVERYTHING + LONG,
+        message=EVERYTHING + LONG[:5000],
         publicUrl=LINK,
         rollout={"state": "failed", "reason": EVERYTHING},
     )
@@ -104,6 +110,7 @@ def _system(admin: Client) -> str:
         "name": printable(short(60)),
         "domain": "<b>evil.example</b>",
         "templateBaseUrl": "https://evil.example/'><img/src=x/onerror=__pwned('base')>",
+        "authSchemeConfigs": [],
     }
     made: dict[str, Any] = admin.ok("POST", "/systems", body, status=201)
     return str(made["id"])
@@ -117,11 +124,11 @@ def _user(admin: Client, project: dict[str, Any]) -> str:
     variables = {"text": EVERYTHING, PROTOTYPE: {"polluted": MARKUP}, "constructor": LINK, MARKUP: [LONG]}
     activation = {
         "environmentId": project["environments"][0]["id"],
-        "externalUserId": external,
+        "userId": external,
         "dynamicVariables": variables,
         "connections": [],
     }
-    admin.ok("POST", "/activations", activation, status=201)
+    admin.ok("POST", "/activations", activation)
     return str(made["id"])
 
 
@@ -131,9 +138,17 @@ def _run(scene: Scene, project: dict[str, Any]) -> str:
         StepRecord(name=each, occurrence=1, started_at=1, ended_at=2, error=EVERYTHING)
         for each in (MARKUP, PROTOTYPE, BIDI, ANSI)
     ]
-    run = scene.dead(
-        project,
-        message=EVERYTHING + LONG,
+    run, now = new_id(), time.time()
+    dead = record(
+        run,
+        "dead",
+        1,
+        queued_at=now - 30,
+        at=now,
+        started_at=now - 20,
+        ended_at=now,
+        attempts=1,
+        trace_id=run_trace(run),
         error=RunError(type=MARKUP, message=EVERYTHING + LONG, upstream=upstream),
         steps=tuple(steps),
         task=printable(short(90)),
@@ -142,6 +157,7 @@ def _run(scene: Scene, project: dict[str, Any]) -> str:
         version=printable(short(60)),
         input=json.dumps({"text": EVERYTHING, PROTOTYPE: {"x": MARKUP}, MARKUP: LONG, "nul": "\0"}).encode(),
     )
+    scene.runs(project, dead)
     trace, failed = run_trace(run), {"code": 2, "message": EVERYTHING}
     attributes = [
         {"key": key, "value": {"stringValue": value}}
@@ -165,7 +181,8 @@ def _stays_whole(person: Person) -> None:
     expect(person.page.get_by_text("This page could not be shown")).to_have_count(0)
     made = "img[onerror], svg[onload], b[onclick], main script, main style, main link, main iframe"
     expect(person.page.locator(made)).to_have_count(0)
-    links = person.page.locator("a[href]").evaluate_all("all => all.map((each) => each.protocol)")
+    protocol = "new URL(each.getAttribute('href'), location.href).protocol"
+    links = person.page.locator("a[href]").evaluate_all(f"all => all.map((each) => {protocol})")
     assert set(links) <= {"http:", "https:"}
     assert person.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), person.page.url
     assert person.page.evaluate("({}).polluted === undefined")
@@ -190,8 +207,8 @@ def test_a_project_and_its_files_are_shown_as_text(person: Person_, admin: Clien
     card = ann.region("Environment production")
     expect(card).to_contain_text("<script>__pwned('script')</script>")
     expect(card.get_by_role("link")).to_have_count(0)
-    ann.page.get_by_role("tab", name="onerror").or_(ann.button("a<img")).first.click()
-    expect(ann.page.locator(".cm-content, [aria-label^='The file']").first).to_contain_text("onerror")
+    ann.button("a<img").last.click()
+    expect(ann.page.get_by_label("The file a<img")).to_contain_text("onerror")
     _stays_whole(ann)
     card.get_by_role("button", name="Deploy").first.click()
     expect(ann.page.get_by_role("dialog")).to_contain_text("onerror")
@@ -205,7 +222,7 @@ def test_a_run_with_its_trace_is_shown_as_text(person: Person_, admin: Client, h
     expect(why).to_contain_text("<script>__pwned('script')</script>")
     expect(why).to_contain_text("<html><body>")
     trace = ann.region("Trace").get_by_role("button")
-    expect(trace).to_have_count(7)
+    expect(trace).to_have_count(6)  # the store takes no span that began at 0
     for row in trace.all():
         row.click()
         _stays_whole(ann)
