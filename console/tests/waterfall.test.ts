@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type TraceSpan, waterfall } from "../src/lib/waterfall";
+import { type TraceSpan, titleOf, waterfall } from "../src/lib/waterfall";
 
 const AT = Date.parse("2026-01-01T00:00:00Z");
 
@@ -41,4 +41,16 @@ test("spans that name each other or themselves as parents are each shown once", 
 test("a trace without spans, or without a length, has finite bars", () => {
   expect(waterfall([])).toEqual([]);
   expect(waterfall([span("a", null, 5, 5)])[0]?.width).toBe(0);
+});
+
+test.each([
+  ["POST", "https://shop.example/orders?x=1", "POST /orders"],
+  ["POST /orders/{id}", "https://shop.example/orders/7", "POST /orders/{id}"],
+  ["POST", "no url", "POST"],
+])("a request that is called %s to %s reads %s", (name, url, title) => {
+  const attributes = [
+    { key: "http.request.method", value: "POST" },
+    { key: "url.full", value: url },
+  ];
+  expect(titleOf({ ...span("a", null, 0, 1), name, attributes })).toBe(title);
 });

@@ -1,6 +1,7 @@
 import { useMemo, useState } from "react";
+import { visible } from "../lib/text";
 import { duration } from "../lib/time";
-import { type Bar, kindOf, type TraceSpan, waterfall } from "../lib/waterfall";
+import { type Bar, kindOf, type TraceSpan, titleOf, waterfall } from "../lib/waterfall";
 import { Facts, Pre } from "./basics";
 
 /** The spans of a trace along its time. A row opens to its attributes. */
@@ -27,9 +28,9 @@ function Row({ bar, open, onToggle }: { bar: Bar; open: boolean; onToggle: () =>
   const failed = bar.span.status.code === "ERROR";
   return (
     <button type="button" className="span" aria-expanded={open} onClick={onToggle}>
-      <span className="cut" style={{ paddingLeft: bar.depth * 12 }} title={bar.span.name}>
+      <span className="cut" style={{ paddingLeft: bar.depth * 12 }} title={titleOf(bar.span)}>
         {failed && <span className="sr">failed: </span>}
-        {bar.span.name}
+        {visible(titleOf(bar.span))}
       </span>
       <span className="lane">
         <span

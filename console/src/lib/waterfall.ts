@@ -66,3 +66,14 @@ export function kindOf(span: TraceSpan): "client" | "step" | "wait" | "server" {
   if (span.name.includes("wait") || span.name.includes("queue")) return "wait";
   return "server";
 }
+
+/** A span's name; of a request that is named after its method alone, with the path that was asked for. */
+export function titleOf(span: TraceSpan): string {
+  const url = attribute(span, "url.full");
+  if (!url || span.name !== attribute(span, "http.request.method")) return span.name;
+  try {
+    return `${span.name} ${new URL(url).pathname}`;
+  } catch {
+    return span.name;
+  }
+}
