@@ -13,7 +13,7 @@ from tieline_core.identity.names import PROJECT_LABEL
 from tieline_core.identity.owner_references import owner_reference
 from tieline_core.kubernetes import Kube
 from tieline_core.kubernetes.reading import find
-from tieline_core.kubernetes.resources import CONFIG_MAPS
+from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECT_VERSIONS
 from tieline_core.objects import ObjectView
 from tieline_core.project_files import config_maps as core
 from tieline_core.project_files.differences import FileDiff, compare
@@ -39,8 +39,18 @@ class ProjectFiles:
     async def current(self, project: ObjectView) -> Pairs:
         """A project's current files; ApiError 409 when a ConfigMap that it names is not there."""
         source = ProjectSource.model_validate(project["spec"].get("source") or {})
+        if source.source_ref is not None:
+            return await self._latest(project)
         maps = await self._read(project["metadata"]["namespace"], source.config_maps)
         return _unpacked(lambda: core.source_files(source, maps))
+
+    async def _latest(self, project: ObjectView) -> Pairs:
+        """The files that the operator read last from a source of Flux."""
+        name = (project.get("status") or {}).get("latestVersion")
+        version = (
+            await find(self._kube, PROJECT_VERSIONS, name, project["metadata"]["namespace"]) if name else None
+        )
+        return await self.of_version(version) if version is not None else []
 
     async def of_version(self, version: ObjectView) -> Pairs:
         """A version's files."""

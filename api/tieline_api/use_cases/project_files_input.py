@@ -73,6 +73,11 @@ def refuse_names(files: Pairs, labels: Mapping[str, str]) -> None:
 def set_files(live: Object, mine: Object, *, references: list[Object], labels: Mapping[str, str]) -> None:
     """Makes ``references`` the only source; 409 when others own a source that would stay beside it."""
     source = live["spec"].get("source") or {}
+    if reference := source.get("sourceRef"):
+        raise errors.conflict(
+            f'The files come from the {reference["kind"]} "{reference["name"]}": change them there, or remove '
+            "spec.source.sourceRef from the Project"
+        )
     wanted = {item["name"] for item in references}
     for field, key in (("files", "filename"), ("configMaps", "name")):
         for item in source.get(field) or ():

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, Field, StringConstraints
 
 from tieline_core.resources.fields import (
+    Digest,
     DisplayName,
     EnvironmentName,
     Filename,
@@ -65,13 +66,44 @@ class FilesConfigMap(Shape):
 FilesConfigMaps = Annotated[list[FilesConfigMap], Field(max_length=64, json_schema_extra=list_map("name"))]
 
 
+class SourceKind(StrEnum):
+    """Kinds of Flux's source-controller that serve an artifact: a folder with files as of one revision."""
+
+    GIT_REPOSITORY = "GitRepository"
+    OCI_REPOSITORY = "OCIRepository"
+    BUCKET = "Bucket"
+    EXTERNAL_ARTIFACT = "ExternalArtifact"
+
+
+class SourceReference(Shape):
+    """A source of Flux in the Project's namespace."""
+
+    kind: SourceKind
+    """GitRepository, OCIRepository, Bucket or ExternalArtifact."""
+    name: ObjectName
+    """The object's name."""
+    path: Annotated[str, StringConstraints(max_length=512)] = ""
+    """The folder in it with the project's main.py, or with integration/main.py; the root when absent."""
+
+
 class ProjectSource(Shape):
-    """Where the project's current files come from; both may be given, with different file names."""
+    """Where the project's current files come from: from a source of Flux, or from files and ConfigMaps.
+
+    Files and ConfigMaps may both be given, with different file names.
+    """
 
     files: Annotated[list[InlineFile], Field(max_length=64, json_schema_extra=list_map("filename"))] = []
     """Small files, written into the manifest."""
     config_maps: FilesConfigMaps = []
     """ConfigMaps whose keys are files, such as those of kustomize's configMapGenerator."""
+    source_ref: SourceReference | None = None
+    """A folder of a Git repository, OCI artifact or bucket that Flux's source-controller follows."""
+
+
+ONE_SOURCE = (
+    "!has(self.sourceRef) || (!has(self.files) && !has(self.configMaps))",
+    "sourceRef already says where the files come from; remove files and configMaps, or sourceRef",
+)
 
 
 class ProjectSettings(Shape):
@@ -224,7 +256,7 @@ class ProjectSpec(Shape):
 
     name: DisplayName
     """The project's name, for people."""
-    source: ProjectSource = ProjectSource()
+    source: Annotated[ProjectSource, Field(json_schema_extra=rules(ONE_SOURCE))] = ProjectSource()
     """The current files, which may differ from what is deployed."""
     labels: Labels = {}
     """Labels of the current files, kept with every version."""
@@ -292,11 +324,26 @@ class EnvironmentStatus(Shape):
     """Why the version that should serve could not be deployed, as one word. Absent once it serves."""
 
 
+class SourceStatus(Shape):
+    """What the current files were read from."""
+
+    revision: Annotated[str, StringConstraints(max_length=1024)]
+    """The revision that Flux names, such as main@sha1:6d3c…"""
+    artifact: Annotated[str, StringConstraints(max_length=256)]
+    """The artifact's digest."""
+    path: Annotated[str, StringConstraints(max_length=512)] = ""
+    """The folder in it."""
+    digest: Digest
+    """SHA-256 over the names and contents of the project's files."""
+
+
 class ProjectStatus(Status):
     """What the operator saw of the project."""
 
     latest_version: ObjectName | None = None
     """The newest ProjectVersion of the current files."""
+    source: SourceStatus | None = None
+    """What the current files were read from, where spec.source.sourceRef names a source of Flux."""
     environments: Annotated[
         list[EnvironmentStatus], Field(max_length=MAX_ENVIRONMENTS, json_schema_extra=list_map("name"))
     ] = []

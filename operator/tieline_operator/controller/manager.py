@@ -49,6 +49,9 @@ from tieline_operator.queues.workqueue import WorkQueue
 from tieline_operator.reconcilers.notification.deliveries import NO_RUNS
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.reconciler import NO_ENGINE
+from tieline_operator.sources.artifact_files import ArtifactFiles
+from tieline_operator.sources.artifacts import ArtifactDownloader
+from tieline_operator.sources.flux_sources import FluxSources
 from tieline_operator.tokens.token_service import TokenService
 from tieline_operator.workload.exposure import ExposureMode
 
@@ -77,7 +80,8 @@ class Manager:
         writes = LeaderGuardedClient(kube, self._remaining_lease)
         self._events = QueuedEventRecorder(writes, busy=lambda: len(self.queue) > 0)
         self._self_writes = SelfWriteFilter()
-        self._code = ProjectFiles(self.cache)
+        sources = FluxSources(kube, config.namespaces, self._source_changed)
+        self._code = ProjectFiles(self.cache, artifacts=ArtifactFiles(sources, ArtifactDownloader()))
         self._checker = VariablesChecker(condemned=self._enqueue_projects)
         self._drifts = DriftReporter(
             kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc()
@@ -249,6 +253,12 @@ class Manager:
     def _enqueue_projects(self, namespace: str) -> None:
         for project in self.cache[PROJECTS].list(namespace):
             self._enqueue(key_of(PROJECTS, project))
+
+    def _source_changed(self, namespace: str, kind: str, name: str) -> None:
+        for project in self.cache[PROJECTS].list(namespace):
+            source = project["spec"].get("source", {}).get("sourceRef") or {}
+            if (source.get("kind"), source.get("name")) == (kind, name):
+                self._enqueue(key_of(PROJECTS, project))
 
     def _enqueue_project(self, namespace: str, name: str) -> None:
         self._enqueue(Key(PROJECTS.kind, namespace, name))

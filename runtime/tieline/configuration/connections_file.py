@@ -12,7 +12,6 @@ from typing import Any
 
 from tieline.errors import ConfigurationError
 
-NAMES = tuple(f"connections.{ending}" for ending in ("yaml", "yml", "json"))
 _PLACEHOLDER = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
 
 Missing = Callable[[str], str | None]

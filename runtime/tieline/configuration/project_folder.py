@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tieline.configuration.connections_file import NAMES
 from tieline_protocol.files import MAIN
-
-SCHEMA_NAMES = tuple(f"variables.schema.{ending}" for ending in ("yaml", "yml", "json"))
-CODE = "integration"
-_NOT_CODE = frozenset({"__pycache__", "node_modules"})
+from tieline_protocol.project_folders import (
+    CODE,
+    CONNECTIONS_NAMES,
+    SCHEMA_NAMES,
+    is_skipped_file,
+    is_skipped_folder,
+)
 
 
 class FolderError(Exception):
@@ -40,10 +42,10 @@ class Folder:
         """The paths of the project's files."""
         own = {self.connections, self.schema}
         for root, folders, names in os.walk(self.code):
-            folders[:] = [name for name in folders if not name.startswith(".") and name not in _NOT_CODE]
+            folders[:] = [name for name in folders if not is_skipped_folder(name)]
             for name in names:
                 path = Path(root, name)
-                if not name.startswith(".") and path not in own and path.suffix != ".pyc":
+                if not is_skipped_file(name) and path not in own:
                     yield path
 
 
@@ -63,7 +65,7 @@ def find(start: Path, *, connections: Path | None = None, schema: Path | None = 
             raise FolderError(f"There is no file {given}")
     return Folder(
         code=code,
-        connections=connections or _beside(code, NAMES),
+        connections=connections or _beside(code, CONNECTIONS_NAMES),
         schema=schema or _beside(code, SCHEMA_NAMES),
     )
 

@@ -263,6 +263,8 @@ def _target(
     name = current if environment.choice.follows else spec.version
     if environment.choice.follows and observed.source.problem:
         return Target(None, problem=Failure("FilesMissing", observed.source.problem))
+    if environment.choice.follows and observed.source.waiting:
+        return Target(None, waiting=observed.source.waiting)
     if environment.choice.follows and name is None:
         return Target(None, problem=Failure("NoFiles", "The project has no files; add main.py to its source"))
     version = observed.version(name)

@@ -6,7 +6,7 @@ are read when they are needed: to digest new files, to make a version, and to ch
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cachetools import LRUCache
 
@@ -17,8 +17,10 @@ from tieline_core.kubernetes.resources import CONFIG_MAPS
 from tieline_core.project_files.checker import Analysis, FilesChecker
 from tieline_core.project_files.config_maps import FilesMissing, files_digest, source_files, unpack
 from tieline_core.resources import Project, ProjectVersion
+from tieline_core.resources.projects import SourceStatus
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.sources.artifact_files import ArtifactFiles
 from tieline_protocol.files import check_sizes, check_twice
 from tieline_protocol.findings import first
 
@@ -28,11 +30,24 @@ _WAIT_SECONDS = 0.25
 _BUSY_SECONDS = 5.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class CurrentFiles:
+    """What a project's current files are."""
+
+    digest: str | None
+    """Over names and contents; None when there are no files."""
+    origin: SourceStatus | None = None
+    """The artifact of Flux that they are from."""
+
+
 class ProjectFiles:
     """Reads projects' current files and versions' files."""
 
-    def __init__(self, cache: ClusterCache, checker: FilesChecker | None = None) -> None:
+    def __init__(
+        self, cache: ClusterCache, checker: FilesChecker | None = None, artifacts: ArtifactFiles | None = None
+    ) -> None:
         self._cache = cache
+        self._artifacts = artifacts
         self._checker = checker or FilesChecker()
         self._checks: SingleFlight[str, Analysis] = SingleFlight()
         self._digests: LRUCache[str, tuple[tuple[object, ...], str]] = LRUCache(_REMEMBERED)
@@ -43,11 +58,27 @@ class ProjectFiles:
         self._digests.pop(uid, None)
         self._analyses.pop(uid, None)
 
-    async def digest(self, project: Project) -> str | None:
-        """The digest of a project's current files, or None when it has none.
+    async def current(self, project: Project, then: Callable[[], None]) -> CurrentFiles:
+        """The digest of a project's current files.
 
-        Raises FilesMissing when they cannot be read or could never be kept.
+        Raises FilesMissing when they cannot be read or could never be kept, and Pending while they are being fetched:
+        ``then`` is called once it is worth asking again.
         """
+        reference = project.spec.source.source_ref
+        if reference is None:
+            return CurrentFiles(digest=await self._digest(project))
+        found = await self._of_flux.current(project, reference, then)
+        return CurrentFiles(digest=found.digest, origin=found)
+
+    @property
+    def _of_flux(self) -> ArtifactFiles:
+        if self._artifacts is None:
+            raise FilesMissing(
+                "Sources of Flux are not followed here; give the files by spec.source.configMaps"
+            )
+        return self._artifacts
+
+    async def _digest(self, project: Project) -> str | None:
         if not project.spec.source.files and not project.spec.source.config_maps:
             return None
         uid, stamp = project.metadata.uid, (project.metadata.generation, *self._stamps(project))
@@ -58,14 +89,18 @@ class ProjectFiles:
         return known[1]
 
     async def files(self, project: Project) -> dict[str, bytes]:
-        """A project's current files. Raises FilesMissing as ``digest`` does."""
+        """A project's current files. Raises FilesMissing and Pending as ``current`` does."""
         source = project.spec.source
+        if source.source_ref is not None:
+            return await self._of_flux.files(project, source.source_ref)
         bodies = await self._bodies(project.namespace, (item.name for item in source.config_maps))
         return _keepable(source_files(source, bodies))
 
     async def close(self) -> None:
-        """Cancels the checks that are running."""
+        """Cancels the checks and downloads that are running."""
         await self._checks.close()
+        if self._artifacts is not None:
+            await self._artifacts.close()
         await self._checker.close()
 
     async def analyse(self, version: ProjectVersion, then: Callable[[], None]) -> Analysis | None:

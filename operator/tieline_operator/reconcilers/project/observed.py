@@ -14,7 +14,7 @@ from tieline_core.kubernetes.resources import PROJECTS
 from tieline_core.project_files.checker import Analysis
 from tieline_core.project_files.config_maps import version_digest
 from tieline_core.resources import Project, ProjectVersion
-from tieline_core.resources.projects import EnvironmentStatus
+from tieline_core.resources.projects import EnvironmentStatus, SourceStatus
 from tieline_operator.apply.plan import Object, Outcome
 from tieline_operator.config import Config
 from tieline_operator.engine.queue_levels import QueueLevel
@@ -33,6 +33,10 @@ class Source:
     """Over the files alone."""
     problem: str = ""
     """Why the files cannot be read."""
+    waiting: str = ""
+    """What is waited for before they can be read."""
+    origin: SourceStatus | None = None
+    """The artifact of Flux that they are from."""
     files: Mapping[str, bytes] | None = None
     """Their contents, only when a version of them (or one of its ConfigMaps) must be made."""
 

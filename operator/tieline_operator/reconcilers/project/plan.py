@@ -161,6 +161,11 @@ def _status(
     }
     if current:
         status["latestVersion"] = current
+    source = observed.project.spec.source.source_ref and (
+        observed.source.origin or observed.project.status.source
+    )
+    if source:
+        status["source"] = source.to_dict()
     return status
 
 
@@ -179,6 +184,8 @@ def _outcome(observed: ObservedProject, environments: Sequence[_Environment]) ->
         return observed.duplicate
     if observed.source.problem:
         return failed("FilesMissing", observed.source.problem)
+    if observed.source.waiting:
+        return in_progress("FetchingFiles", observed.source.waiting)
     schema = _schema_problem(observed)
     if schema is not None and schema.status == "False":
         return schema

@@ -71,6 +71,7 @@ from tieline_operator.reconcilers.project.version_selection import (
     select_version,
 )
 from tieline_operator.reconcilers.uniqueness import cross_organisation_id_conflict, id_conflict
+from tieline_operator.sources.flux_sources import Pending
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.packages import JOB_LABEL
 from tieline_operator.workload.pods import Failure, deployed_version
@@ -142,7 +143,7 @@ class ProjectReconciler:
             for item in cache[CONFIG_MAPS].by_index("project", label)
             if not controlled_by_another(item, project.metadata.uid)
         }
-        source = await self._source(project)
+        source = await self._source(project, lambda: self._enqueue(key))
         environments = self._environments(cache, obj, project, source, label)
         source = await self._with_files(project, source, versions, packs.keys(), environments)
         claim = organisation(cache[NAMESPACES], namespace)
@@ -195,12 +196,14 @@ class ProjectReconciler:
             self._engine.packages(namespace, again=True)
         return observed
 
-    async def _source(self, project: Project) -> Source:
+    async def _source(self, project: Project, then: Callable[[], None]) -> Source:
         try:
-            digest = await self._code.digest(project)
+            found = await self._code.current(project, then)
+        except Pending as pending:
+            return Source(waiting=str(pending))
         except FilesMissing as error:
             return Source(problem=str(error))
-        return source_of(digest, project.spec.labels)
+        return replace(source_of(found.digest, project.spec.labels), origin=found.origin)
 
     async def _with_files(
         self,
@@ -217,10 +220,9 @@ class ProjectReconciler:
         if current and all(item.name in packs for item in current.spec.config_maps):
             return source
         try:
-            files = await self._code.files(project)
-        except FilesMissing as error:
+            return replace(source, files=await self._code.files(project))
+        except (FilesMissing, Pending) as error:
             return Source(problem=str(error))
-        return Source(digest=source.digest, files_digest=source.files_digest, files=files)
 
     def _environments(
         self, cache: ClusterCache, obj: Object, project: Project, source: Source, label: str

@@ -1,0 +1,1 @@
+"""Files of projects that come from sources of Flux: GitRepositories, OCIRepositories, Buckets, ExternalArtifacts."""
