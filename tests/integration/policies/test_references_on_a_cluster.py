@@ -30,9 +30,9 @@ class Someone:
         self._namespace = namespace
         self._bind("role", f"--clusterrole={role}")
 
-    def may(self, verb: str, resource: str, *names: str) -> Someone:
+    def may(self, verb: str, resource: str, *names: str, group: str = "") -> Someone:
         """Gets a right on all objects of a kind, or on those of these names."""
-        rule: Spec = {"apiGroups": [""], "resources": [resource], "verbs": [verb]}
+        rule: Spec = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
         role = {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "Role",
@@ -256,6 +256,36 @@ def test_who_may_get_or_use_them_may_refer_to_them(
     assert ("More than 12 at once" in told) is named
     told = able.tries("create", resource("Project", project(*maps[1:], another)))
     assert ("s12:" in told) is named
+
+
+def of_flux(kind: str = "GitRepository", name: str = "shop", **more: str) -> Spec:
+    return {"name": "Orders", "source": {"sourceRef": {"kind": kind, "name": name, **more}}}
+
+
+@pytest.mark.parametrize("verb", ["get", "use"])
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("GitRepository", "gitrepositories"),
+        ("OCIRepository", "ocirepositories"),
+        ("Bucket", "buckets"),
+        ("ExternalArtifact", "externalartifacts"),
+    ],
+)
+def test_who_may_not_get_or_use_a_source_of_flux_has_no_project_show_it(
+    kubectl: Kubectl, place: Organisation, someone: Someone, verb: str, kind: str, plural: str
+) -> None:
+    new = resource("Project", of_flux(kind))
+    told = someone.tries("create", new)
+    assert f"This shows what is in the {kind} shop" in told
+    assert f"these {plural}.source.toolkit.fluxcd.io" in told
+    able = Someone(kubectl, place.namespace).may(verb, plural, "shop", group="source.toolkit.fluxcd.io")
+    assert able.tries("create", new) == ""
+    assert "shows what is in" in able.tries("create", resource("Project", of_flux(kind, "other")))
+    able("create", new)
+    assert someone.tries("replace", changed(new, {**of_flux(kind), "name": "Orders of the shop"})) == ""
+    assert "shows what is in" in someone.tries("replace", changed(new, of_flux(kind, path="secret")))
+    assert someone.tries("replace", changed(new, {"name": "Orders"})) == ""
 
 
 def test_the_pages_role_lets_a_pipeline_use_a_secret_that_it_may_not_read(

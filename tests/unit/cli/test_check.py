@@ -115,8 +115,8 @@ def test_mistakes_in_the_desks_own_files_are_told_with_their_lines(tmp_path: Pat
     schema = {"type": "object", "required": ["region"], "properties": {"region": {"type": "string"}}}
     files = {"connections.yaml": CONNECTIONS, "variables.schema.json": json.dumps(schema)}
     assert findings(project(tmp_path, files), load=False) == [
-        'connections.yaml:3: there is no field "baseURL" here; there are baseUrl, credentials, exposeToCode, id, limits, '
-        "name, system, templateId",
+        'connections.yaml:3: there is no field "baseURL" here; there are baseUrl, credentials, exposeToCode, id, '
+        "limits, name, system, templateId",
         'connections.yaml:2: the connection "shop" needs a baseUrl such as https://shop.example',
         "connections.yaml:5: authScheme.type is 'apikey'; it must be one of api-key, basic-auth, certificate, "
         "hmac, jwt-bearer, none, oauth1, oauth2, secret",
