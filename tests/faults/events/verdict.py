@@ -137,8 +137,9 @@ def _counts(seen: Seen) -> dict[str, int]:
     done = Counter(line["run"] for line in seen.lines if line["what"] == "done")
     effects = Counter(line["step"] for line in seen.lines if line["what"] == "effect")
     runs_of: dict[int, set[str]] = defaultdict(set)
+    children = _children(seen)
     for line in seen.lines:
-        if line["what"] == "begun" and line["run"] not in _children(seen):
+        if line["what"] == "begun" and line["run"] not in children:
             runs_of[line["number"]].add(line["run"])
     accepted = _accepted(seen)
     return {
