@@ -7,7 +7,7 @@ again elsewhere. So does, after a while, what the engine refuses to store.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -194,12 +194,15 @@ class EventSettlement:
         if first is None:
             return False
         logger.warning("%s has ended already, and is not repeated", attempt.what)
-        # Whoever ended it may have died before the history had it. There it is once, however often it is written.
-        payload = masked_input(attempt.delivery.payload, self._redact())
-        for record in _claimed(first):
-            await self._history.write(replace(record, input=payload, request=attempt.metadata.request))
+        await self._write_first_end(attempt, _claimed(first))
         await self.settled(attempt.delivery.done)
         return True
+
+    async def _write_first_end(self, attempt: Attempt, claimed: Sequence[RunRecord]) -> None:
+        """Whoever claimed it may have died before the history had it. There it counts once, however often it comes."""
+        payload = masked_input(attempt.delivery.payload, self._redact())
+        for record in claimed:
+            await self._history.write(replace(record, input=payload, request=attempt.metadata.request))
 
     async def bury(self, attempt: Attempt, error: Exception) -> Outcome:
         """Make a dead letter of it. While there is no room for one, it waits for that."""
@@ -299,14 +302,16 @@ class EventSettlement:
         had_attempts = attempt.number > 1 or attempt.any_steps or not attempt.delivery.held
         claims = had_attempts or status != "succeeded"
         if claims and (first := await self._claim_end(record)) is not None:
-            logger.warning("%s has ended in another pod before%s", attempt.what, first)
+            told = "".join(f": {one.status}" for one in first)
+            logger.warning("%s has ended in another pod before%s", attempt.what, told)
+            await self._write_first_end(attempt, first)
             return
         await self._history.write(record)
         if claims:
             await self.settled(lambda: self._queue.forget_steps(record.id))
 
-    async def _claim_end(self, record: RunRecord) -> str | None:
-        """How a run has ended before, for the log; None where this is its first end."""
+    async def _claim_end(self, record: RunRecord) -> list[RunRecord] | None:
+        """How a run has ended before, empty where that is not known; None where this is its first end."""
         steps = record.steps if len(record.steps) <= _MAX_CLAIMED_STEPS else ()
         content = run_records.encode([replace(record, input=None, request=None, steps=steps)])
         first: bytes | None = None
@@ -316,7 +321,7 @@ class EventSettlement:
             first = await self._queue.claim_end(record.id, content)
 
         await self.settled(claim)
-        return None if first is None else "".join(f": {one.status}" for one in _claimed(first))
+        return None if first is None else _claimed(first)
 
     def _failure(self, error: Exception) -> RunError:
         failure = masked_error(error, self._redact())

@@ -10,7 +10,8 @@ import pytest
 
 from tieline.events.memory import MemoryQueue
 from tieline.testing import Project
-from tieline_protocol.run_records import RunRecord
+from tieline_protocol import run_records
+from tieline_protocol.run_records import ENDED, RunRecord
 
 pytestmark = pytest.mark.fast
 
@@ -96,6 +97,26 @@ def test_code_that_does_not_let_itself_be_cancelled_has_one_end(
         assert [attempt.status for attempt in attempts] == [ended]
         assert project.waiting_events == 0
         assert not project.dead_letters
+
+
+@pytest.mark.parametrize("found", ["claim_end", "end_of"])
+def test_the_end_of_a_pod_that_died_before_it_wrote_it_is_written_by_who_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    with _loaded(tmp_path) as project:
+
+        async def claimed(_queue: MemoryQueue, run: str, *_content: bytes) -> bytes:
+            first = RunRecord(
+                id=run, kind="event", task="task", status="succeeded", attempt=1, queued_at=1.0, at=2.0
+            )
+            return run_records.encode([first])
+
+        monkeypatch.setattr(MemoryQueue, found, claimed)
+        run = project.publish("task", "reject")
+        project.run_events()
+        (end,) = [record for record in project._queue.history if record.status in ENDED]
+        assert (end.id, end.status, end.at, end.input) == (run, "succeeded", 2.0, b'"reject"')
+        assert project.waiting_events == 0
 
 
 def _of_end(record: RunRecord) -> bool:
