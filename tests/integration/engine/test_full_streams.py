@@ -429,7 +429,7 @@ async def test_an_engine_that_was_killed_knows_the_ids_of_what_has_not_ended(
         for name, delay in (("waits", None), ("waits", 60), ("runs", None), ("runs", 60)):
             answer = await asked(http, pod, "task", {"id": name}, id=name, delay=delay)
             assert answer == {"run": None}, name
-        # What docs/limits.md says: its message is gone, and its id with it.
+        # What docs/delivery.md says: its message is gone, and its id with it.
         assert (await asked(http, pod, "task", {"id": "ended"}, id="ended"))["run"]
         environment.stop()
         await environment.admin.close()
