@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.harness.clients.secret_leaks import leaks
 from tests.harness.processes.ports import free_ports
 from tests.harness.session.waiting import PATIENCE, eventually_async
 from tests.unit.runtime.external_systems import External, api_key, environment
@@ -287,6 +288,30 @@ async def test_settings_that_cannot_be_used_end_the_process(start: Start, name: 
     await pod.process.wait()
     assert pod.process.returncode == 1
     assert value in pod.termination_log.read_text()
+
+
+SHOWS = """
+import base64, json, os, sys
+print("printed", os.environ["DB_PASSWORD"], base64.b64encode(os.environ["DB_PASSWORD"].encode()).decode())
+print(json.dumps(dict(os.environ)), file=sys.stderr)
+print(os.environ["KEY"])
+raise RuntimeError("cannot sign in with " + os.environ["DB_PASSWORD"])
+"""
+
+
+async def test_no_line_and_no_last_message_has_a_secret_variable(start: Start) -> None:
+    secrets = {
+        "DB_PASSWORD": "c0rrect-h0rse/b@ttery",
+        "KEY": "-----BEGIN KEY-----\nMIIEvgIBADANBg\n-----END KEY-----",
+    }
+    pod = await start({"main.py": SHOWS}, TIELINE_SECRET_ENV="DB_PASSWORD,KEY", **secrets)
+    log = json.dumps(await pod.log())
+    assert pod.process.returncode == 1
+    assert "printed ***" in log
+    last = pod.termination_log.read_text()
+    assert "cannot sign in with ***" in last
+    known = {**secrets, "line": "MIIEvgIBADANBg"}
+    assert not leaks(known, {"log": log, "last message": last})
 
 
 def test_a_pod_loads_no_cryptography_before_a_connection_needs_it() -> None:
