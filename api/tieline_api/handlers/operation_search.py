@@ -1,7 +1,6 @@
 """The catalogue: a search over the operations of all connectors."""
 
 import asyncio
-from array import array
 from typing import Any
 
 from tieline_api import errors
@@ -27,7 +26,7 @@ Place = tuple[str, str, int]
 class _Hits:
     """The operations of one connector's default version that a search finds."""
 
-    def __init__(self, connector: Object, version: Object, numbers: "array[int]") -> None:
+    def __init__(self, connector: Object, version: Object, numbers: list[int]) -> None:
         self.connector = connector
         self.version = version
         self.numbers = numbers

@@ -2,9 +2,8 @@
 
 import asyncio
 import zlib
-from array import array
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from sys import getsizeof
 from typing import Any
 
 import orjson
@@ -27,32 +26,19 @@ class VersionIndex:
 
     def __init__(self, operations: Sequence[Mapping[str, str]]) -> None:
         """``operations`` have id, name, method, path and summary, in the order of the description."""
-        lines = [_line(operation) for operation in operations]
-        self._text = b"\n".join(lines) + b"\n"
-        self._starts = array("L", [0] * len(lines))
-        position = 0
-        for number, line in enumerate(lines):
-            self._starts[number] = position
-            position += len(line) + 1
+        self._lines = [_line(operation) for operation in operations]
         rows = [[operation[field] for field in _FIELDS] for operation in operations]
         self._packed = zlib.compress(orjson.dumps(rows), 1)
-        self.size = len(self._text) + len(self._packed) + self._starts.itemsize * len(lines)
+        self.size = len(self._packed) + sum(map(getsizeof, self._lines))
         """In bytes."""
 
-    def find(self, words: Sequence[bytes]) -> "array[int]":
+    def find(self, words: Sequence[bytes]) -> list[int]:
         """The numbers of the operations that have all words, in order; all without words."""
-        if not words:
-            return array("L", range(len(self._starts)))
-        text, found = self._text, array("L")
-        first, *others = sorted(words, key=len, reverse=True)
-        position = text.find(first)
-        while position >= 0:
-            number = bisect_right(self._starts, position) - 1
-            end = text.find(b"\n", position)
-            start = self._starts[number]
-            if all(text.find(word, start, end) >= 0 for word in others):
-                found.append(number)
-            position = text.find(first, end)
+        found = list(range(len(self._lines)))
+        lines = self._lines
+        # The longest word leaves the fewest.
+        for word in sorted(words, key=len, reverse=True):
+            found = [number for number in found if word in lines[number]]
         return found
 
     def rows(self, numbers: Sequence[int]) -> list[dict[str, str]]:

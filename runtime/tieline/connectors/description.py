@@ -131,11 +131,6 @@ class Descriptions:
         self._code = code
         self._read: dict[str, Description] = {}
 
-    def has(self, name: str) -> bool:
-        """Whether there is a description of this name."""
-        path = self._path(name)
-        return path is not None and path.is_file()
-
     def get(self, name: str) -> Description:
         """The description of this name. Raises ConnectorDescriptionError."""
         found = self._read.get(name)

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from aiohttp import ClientSession
 
+from tests.unit.cli.commands import Running, tieline
 from tests.unit.cli.connector_files import write_files
-from tieline.testing import Project
+from tieline.connectors.description import Descriptions
+from tieline.testing import FakeConnection, Project
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/connectors.md").read_text(encoding="utf-8")
@@ -44,6 +47,27 @@ def test_the_pages_code_type_checks(folder: Path) -> None:
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 0, ended.stdout
+
+
+async def test_the_runtime_serves_it(folder: Path) -> None:
+    """What pods run: with the answers that the system gives, right or wrong."""
+    shop = FakeConnection("shop", descriptions=Descriptions(folder))
+    await shop.start()
+    shop.answer("createOrder")
+    shop.answer("listOrders", json={"orders": [{"id": 6}]}, check=False)
+    (folder / "connections.yaml").write_text(f"connections: {{shop: {{baseUrl: '{shop.url}'}}}}\n")
+    assert tieline("check", str(folder)).returncode == 0
+    statuses = []
+    try:
+        for checks in ("log", "raise"):
+            env = {"TIELINE_ANSWER_CHECKS": checks}
+            async with Running(folder, env=env) as running, ClientSession() as client:
+                answer = await client.post(f"{await running.url()}/orders", json={"number": "A-1"})
+                statuses.append(answer.status)
+            assert "answer.orders[0].id" in "".join(running.lines)
+    finally:
+        await shop.stop()
+    assert statuses == [200, 500]
 
 
 def test_an_operation_is_called_by_its_name(folder: Path) -> None:
