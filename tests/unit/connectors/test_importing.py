@@ -245,3 +245,66 @@ def test_openapi_3_2_brings_query_and_additional_methods() -> None:
         ("q", "QUERY"),
         ("c", "COPY"),
     ]
+
+
+def test_what_calling_an_operation_takes_is_kept() -> None:
+    array = {"type": "array", "items": {"type": "integer"}}
+    content = {"application/json": {"schema": {}, "example": {"id": 7}}, "text/csv": {"schema": {}}}
+    result = imported(
+        {
+            "openapi": "3.0.3",
+            "info": {"title": "x", "version": "1"},
+            "paths": {
+                "/x": {
+                    "get": {
+                        "operationId": "x",
+                        "parameters": [
+                            {
+                                "name": "ids",
+                                "in": "query",
+                                "style": "pipeDelimited",
+                                "explode": False,
+                                "schema": array,
+                            },
+                            {"name": "q", "in": "query", "schema": {"type": "string", "minLength": 3}},
+                        ],
+                        "responses": {
+                            "2XX": {"description": "", "headers": {"Link": {}}, "content": content},
+                            "404": {"description": ""},
+                        },
+                    }
+                }
+            },
+        }
+    )
+    (action,) = result.actions
+    ids, query = action["parameters"]
+    assert (ids["schema"], ids["style"], ids["explode"]) == (array, "pipeDelimited", False)
+    assert query["schema"] == {"type": "string", "minLength": 3}
+    assert not query.keys() & {"style", "explode"}
+    found, missing = action["responses"]
+    assert (found["status"], found["range"], found["headers"]) == (200, True, ["Link"])
+    assert not missing.keys() & {"range", "headers"}
+    first, second = found["definitions"]
+    assert (first["mediaTypes"], first["example"]) == (["application/json"], {"id": 7})
+    assert (second["mediaTypes"], "example" in second) == (["text/csv"], False)
+
+
+def test_lists_of_swagger_have_commas_unless_it_says_otherwise() -> None:
+    parameters = [
+        {"name": name, "in": "query", "type": "array", "items": {"type": "string"}, **more}
+        for name, more in (
+            ("a", {}),
+            ("b", {"collectionFormat": "multi"}),
+            ("c", {"collectionFormat": "pipes"}),
+        )
+    ]
+    result = imported(
+        {
+            "swagger": "2.0",
+            "info": {"title": "x", "version": "1"},
+            "paths": {"/x": {"get": {"parameters": parameters, "responses": {"200": {"description": ""}}}}},
+        }
+    )
+    written = [(item.get("style"), item["explode"]) for item in result.actions[0]["parameters"]]
+    assert written == [(None, False), (None, True), ("pipeDelimited", False)]
