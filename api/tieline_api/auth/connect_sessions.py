@@ -185,6 +185,15 @@ class ConnectSessions:
         found = self._cache.by_index("id", f"{namespace}/{wanted}") if wanted else ()
         return next((one for one in found if read(one) is not None), None)
 
+    def of_user(self, namespace: str, external_id: str) -> list[ConnectSession]:
+        """The sessions of a user that have not ended."""
+        found = map(read, self._cache.by_index("user", f"{namespace}/{external_id}"))
+        return [session for session in found if session is not None and self.is_live(session)]
+
+    def stored(self, namespace: str) -> int:
+        """How many sessions of an organisation there are, those that ended lately included."""
+        return len(self._cache.list(namespace))
+
     def live(self, namespace: str) -> list[ConnectSession]:
         """The sessions of an organisation that have not ended, newest first."""
         found = (read(secret) for secret in self._cache.list(namespace))

@@ -125,7 +125,11 @@ class ClusterCache:
             kube_client,
             kube.SECRETS,
             field_selector=f"type={CONNECT_SESSION_TYPE}",
-            indexes={"id": indexes.by_id, "origin": indexes.by_allowed_origin},
+            indexes={
+                "id": indexes.by_id,
+                "origin": indexes.by_allowed_origin,
+                "user": indexes.by_session_user,
+            },
         )
         self.namespaces = Informer(
             kube_client,

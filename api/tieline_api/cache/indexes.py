@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import orjson
 
@@ -105,13 +106,24 @@ def by_external_id(obj: ObjectView) -> Iterable[str]:
 
 
 def by_allowed_origin(session: ObjectView) -> Iterable[str]:
-    """Secrets of connect sessions by the origins that browsers may send their tokens from; by none where it cannot be
-    read."""
+    """Secrets of connect sessions by the origins that browsers may send their tokens from."""
+    origins = _session_content(session).get("origins")
+    return [one for one in origins if isinstance(one, str)] if isinstance(origins, list) else ()
+
+
+def by_session_user(session: ObjectView) -> Iterable[str]:
+    """Secrets of connect sessions by their users' external ids."""
+    external = _session_content(session).get("externalId")
+    return (key(session["metadata"]["namespace"], external),) if isinstance(external, str) else ()
+
+
+def _session_content(session: ObjectView) -> Mapping[str, Any]:
+    """What the Secret of a connect session holds; nothing where it cannot be read."""
     try:
         content = orjson.loads(base64.b64decode(session["data"]["session"]))
-        return [origin for origin in content.get("origins") or () if isinstance(origin, str)]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return ()
+    except (KeyError, TypeError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 OF: Mapping[Resource, Mapping[str, Indexer]] = {

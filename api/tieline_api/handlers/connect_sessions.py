@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 SESSIONS = f"{ORGANISATION}/connect-sessions"
 SESSION = f"{SESSIONS}/{{session_id}}"
 MAX_OF_USER = 100
-MAX_OF_ORGANISATION = 10_000
+MAX_OF_ORGANISATION = 20_000
+"""Those that ended within the last hour included."""
 _FULL_SECONDS = 60
 _CREATE_USERS = Permission("create", "endusers")
 # Nobody lends what they do not have: a session may do all of this for its user.
@@ -134,9 +135,9 @@ def _check_connection(call: Call[None, rest.ConnectSessionCreate], user: Object)
 
 
 def _check_room(call: Call[None, rest.ConnectSessionCreate]) -> None:
-    live = call.platform.connect_sessions.live(call.namespace)
-    of_user = sum(session.external_id == call.body.user.external_id for session in live)
-    if len(live) >= MAX_OF_ORGANISATION or of_user >= MAX_OF_USER:
+    known = call.platform.connect_sessions
+    of_user = len(known.of_user(call.namespace, call.body.user.external_id))
+    if of_user >= MAX_OF_USER or known.stored(call.namespace) >= MAX_OF_ORGANISATION:
         raise errors.too_many_requests(
             "Too many connect sessions have not ended: revoke some, or let them end",
             retry_after=_FULL_SECONDS,

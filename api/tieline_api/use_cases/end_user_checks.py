@@ -31,6 +31,7 @@ def own_user(call: AnyCall) -> AnyCall:
 
 def own_user_created(call: Call[None, UserCreate]) -> AnyCall:
     """A new user: nobody but themselves."""
+    _need_user_of_session(_reach(call))
     if call.body.external_id != _reach(call).scope.external_id:
         raise errors.invalid("externalId", "is not yours: you can create yourself only")
     return call
@@ -107,6 +108,7 @@ async def created_connection(call: Call[None, rest.ConnectionCreate]) -> AnyCall
     """A new connection of the user."""
     reach, body = _reach(call), call.body
     _refuse_reconnecting(reach)
+    _need_user_of_session(reach)
     template = _need_template(call, body.connection_template_id)
     await _check_new(call, body.connection, template, path="connection")
     given = body.connection.model_copy(update={"external_id": reach.user_id})
@@ -184,6 +186,12 @@ def _need_connection(call: AnyCall) -> Object:
     if found is None or not _reach(call).has_connection(found):
         raise errors.not_found("connection", identifier)
     return found
+
+
+def _need_user_of_session(reach: EndUserReach) -> None:
+    """A session makes no user: one whose user was deleted is about to end."""
+    if reach.scope.session and reach.user is None:
+        raise errors.unauthenticated("The connect session's user was deleted: begin a new one")
 
 
 def _refuse_reconnecting(reach: EndUserReach) -> None:

@@ -619,6 +619,8 @@ def test_a_session_ends_with_its_user(scene: Scene) -> None:
     ann = replace(scene.admin, token=begin(scene, user)["token"])
     assert ann("GET", "/connections").status == 200
     assert scene.admin("DELETE", f"/users/{user['externalId']}").status == 204
+    assert ann("POST", "/users", user).status == 401, "a session does not make its user again"
+    assert ann("POST", "/connections", _created(scene, scene.shop)).status == 401
     eventually("the session gone", lambda: ann("GET", "/connections").status == 401)
 
 
