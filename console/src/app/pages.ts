@@ -13,7 +13,7 @@ export const PAGES: PageEntry[] = [
   { path: "runs", name: "Runs", icon: "runs", group: "Operate" },
   { path: "projects", name: "Projects", icon: "projects", group: "Operate" },
   { path: "logs", name: "Logs", icon: "logs", group: "Operate" },
-  { path: "dead-letters", name: "Events and dead letters", icon: "events", group: "Operate" },
+  { path: "dead-letters", name: "Events", icon: "events", group: "Operate" },
   { path: "schedules", name: "Schedules", icon: "schedules", group: "Operate" },
   { path: "connections", name: "Connections", icon: "connections", group: "Build" },
   { path: "systems", name: "Systems", icon: "systems", group: "Build" },

@@ -47,7 +47,7 @@ function ChangeRow({ change }: { change: Change }) {
             <strong>{change.reason}</strong> {change.message}
           </div>
         ) : (
-          <div className="dim mono small">
+          <div className="dim mono small break">
             {change.fields.slice(0, MOST_FIELDS).join(", ")}
             {more > 0 && ` and ${more} more`}
           </div>

@@ -12,6 +12,7 @@ import {
   useRotation,
   useUses,
 } from "../api/connections";
+import { useSystem } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { Card, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
@@ -63,7 +64,7 @@ export default function ConnectionPage({ connection }: { connection: string }) {
                   "System",
                   data.systemId && (
                     <Link className="link" href={path(namespace, "systems", data.systemId)}>
-                      <code>{data.systemId}</code>
+                      <SystemName system={data.systemId} />
                     </Link>
                   ),
                 ],
@@ -90,6 +91,10 @@ export default function ConnectionPage({ connection }: { connection: string }) {
       {deleting && <DeleteDialog connection={data} onClose={() => setDeleting(false)} />}
     </>
   );
+}
+
+function SystemName({ system }: { system: string }) {
+  return useSystem(system).data?.name ?? system;
 }
 
 function CredentialRow({ part, connection }: { part: Part; connection: Connection }) {

@@ -29,7 +29,7 @@ export default function DeadLettersPage() {
         title="Events and dead letters"
         sub={
           items &&
-          `${waiting.reduce((sum, each) => sum + depthOf(each), 0)} go on, ${count} were given up and wait for somebody`
+          `${count} were given up and wait for somebody; ${waiting.reduce((sum, each) => sum + depthOf(each), 0)} wait or run`
         }
       />
       <Failure error={backlog.error ?? dead.error ?? projects.error} />

@@ -109,6 +109,11 @@ def _create_key(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProces
 def test_a_key_is_created_by_command_used_and_revoked(
     server: Server, kubectl: Kubectl, kubeconfig: Path, org: Organisation
 ) -> None:
+    def secrets() -> set[str]:
+        selected = ("--field-selector=type=tieline.dev/api-key", "-o", "name")
+        return set(kubectl("get", "secret", *selected, namespace=org.namespace).stdout.split())
+
+    before = secrets()
     made = _create_key(kubeconfig, "--organisation", org.id, "--user", "ci", "--expires-in", "90d")
     assert made.returncode == 0, made.stderr
     key = made.stdout.strip()
@@ -131,12 +136,9 @@ def test_a_key_is_created_by_command_used_and_revoked(
     bearer = Client(server.url, key, org.id)
     assert bearer("GET", "/systems").status == 200
     assert bearer("GET", "/projects").status == 401, "as a bearer value for list-systems (and import) only"
-    secrets = kubectl(
-        "get", "secret", "--field-selector=type=tieline.dev/api-key", "-o", "name", namespace=org.namespace
-    ).stdout.split()
-    assert len(secrets) == 1
-    assert key not in kubectl("get", secrets[0], "-o", "yaml", namespace=org.namespace).stdout
-    kubectl("delete", secrets[0], namespace=org.namespace)
+    (secret,) = secrets() - before
+    assert key not in kubectl("get", secret, "-o", "yaml", namespace=org.namespace).stdout
+    kubectl("delete", secret, namespace=org.namespace)
     eventually("the key gone", lambda: ci("GET", "/systems").status == 401)
 
 
