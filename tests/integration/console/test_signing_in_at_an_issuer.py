@@ -294,11 +294,31 @@ def test_a_callback_is_good_in_the_browser_that_began_and_once(issuer: SignIn) -
 
 
 @pytest.mark.parametrize(
-    "path", ["//evil.example", "/%5Cevil.example", "https://evil.example/", "/docs", "/console/..%2Fdocs"]
+    "path",
+    [
+        "//evil.example",
+        "/%5Cevil.example",
+        "https://evil.example/",
+        "/docs",
+        "/console/..%2Fdocs",
+        "/console/%0D%0ASet-Cookie:%20a=b",
+        "/console/%250D%250ASet-Cookie:%2520a=b",
+        "/console/%E2%80%AE",
+        "javascript:alert(1)//console/",
+    ],
 )
 def test_signing_in_leads_back_to_the_console_alone(issuer: SignIn, path: str) -> None:
     answer = issuer.sign_in(issuer.visitor(), issuer.person(), path)
     assert (answer.status, answer.headers["Location"]) == (302, "/console/")
+
+
+def test_the_host_that_a_request_names_does_not_decide_where_the_issuer_sends_people(issuer: SignIn) -> None:
+    visitor = issuer.visitor()
+    headers = {"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}
+    location = visitor.send("GET", "/console/login", None, headers).headers["Location"]
+    query = parse_qs(urlsplit(location).query)
+    assert query["redirect_uri"] == [f"{issuer.replicas[0].url}/console/callback"]
+    assert "evil.example" not in location
 
 
 @pytest.mark.parametrize(
