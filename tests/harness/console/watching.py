@@ -16,7 +16,7 @@ document.addEventListener('securitypolicyviolation', (event) =>
 
 
 def watch(context: BrowserContext, complaints: list[str], *, allowed: tuple[str, ...] = ()) -> None:
-    """Notes errors of scripts, dialogs, breaches of the policy, and requests to other origins than ``allowed``.
+    """Notes errors of scripts, dialogs, breaches of the policy, and requests to URLs that do not begin as allowed ones.
 
     Call it before the first page is opened.
     """
@@ -41,5 +41,5 @@ def _listen(page: Page, complaints: list[str]) -> None:
 
 def _check(request: Request, complaints: list[str], allowed: tuple[str, ...]) -> None:
     parts = urlsplit(request.url)
-    if parts.scheme not in ("data", "blob") and f"{parts.scheme}://{parts.netloc}" not in allowed:
+    if parts.scheme not in ("data", "blob") and not request.url.startswith(allowed):
         complaints.append(f"a request to {request.url}")
