@@ -70,7 +70,7 @@ async def test_a_pod_that_hung_does_not_end_a_run_that_is_a_dead_letter(
     _tell(environment, "end 1")
     await _said(hung, "has ended in another pod before: dead")
     await _nothing_waits(environment)
-    assert await _ends(environment, run) == ["dead"]
+    assert set(await _ends(environment, run)) == {"dead"}
     assert await _letters(environment) == [run]
 
 
