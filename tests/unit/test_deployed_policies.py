@@ -21,7 +21,7 @@ def policy(name: str = "tieline-egress") -> dict[str, Any]:
 
 
 def test_the_platform_may_go_where_environments_may() -> None:
-    names, kubernetes, _engine, public = policy()["spec"]["egress"]
+    names, kubernetes, _engine, _flux, public = policy()["spec"]["egress"]
     environments = network_policies.spec({}, egress=Egress(), platform_urls=[])["egress"]
     assert names["to"] == environments[0]["to"]
     assert sorted(map(str, names["ports"])) == sorted(map(str, environments[0]["ports"]))
@@ -44,7 +44,7 @@ def test_the_platform_reaches_the_pods_of_its_engine_at_the_clients_port() -> No
     (engine,) = [one for one in yaml.safe_load_all(text) if one["kind"] == "StatefulSet"]
     template = engine["spec"]["template"]
     ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
-    _names, _kubernetes, rule, _public = policy()["spec"]["egress"]
+    _names, _kubernetes, rule, _flux, _public = policy()["spec"]["egress"]
     (peer,) = rule["to"]
     assert peer["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
     assert rule["ports"] == [{"port": ports["client"], "protocol": "TCP"}]

@@ -241,6 +241,17 @@ CONNECTOR_VERSION: Example = {
     "updatedAt": TIME,
     "publishedAt": TIME,
 }
+FOUND_OPERATION: Example = {
+    "id": ACTION_ID,
+    "name": "createOrder",
+    "method": "POST",
+    "path": "/orders",
+    "summary": "Create an order",
+    "connectorId": CONNECTOR_ID,
+    "connectorName": "Shop",
+    "versionId": CONNECTOR_VERSION_ID,
+    "version": "2026-11",
+}
 CONNECTOR: Example = {
     "id": CONNECTOR_ID,
     "organisationId": ORGANISATION_ID,
@@ -608,6 +619,8 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     connectors.ConnectorVersionPage: page(CONNECTOR_VERSION),
     connectors.ConnectorVersion: CONNECTOR_VERSION,
     connectors.ActionPage: page(ACTION),
+    connectors.FoundOperation: FOUND_OPERATION,
+    connectors.FoundOperationPage: page(FOUND_OPERATION),
     connectors.TriggerPage: page(TRIGGER),
     connectors.DefinitionPage: page(DEFINITION),
     connectors.DefinitionWithSchema: DEFINITION_WITH_SCHEMA,

@@ -93,6 +93,8 @@ def test_what_people_write_is_refused_in_words() -> None:
         for path in patterns(version["schema"]["openAPIV3Schema"]["properties"]["spec"], kind.kind_info.name)
     }
     assert left == {
+        "Project.environments.items.runtime.env.items.valueFrom.secretKeyRef.key",
+        "Project.runtime.env.items.valueFrom.secretKeyRef.key",
         "Project.source.configMaps.items.items.items.key",
         "ProjectVersion.configMaps.items.items.items.key",
         "Connector.description.configMaps.items.key",

@@ -76,7 +76,12 @@ def test_the_router_takes_no_word_of_another_path_for_an_id() -> None:
     }
     changed = {path for path, found in routed.items() if found != path}
     project = "/api/v2/o/{organisation_id}/projects/{project_id}"
-    assert changed == {project, f"{project}/runs/{{run_id}}", f"{project}/environments/{{environment_id}}"}
+    assert changed == {
+        project,
+        f"{project}/runs/{{run_id}}",
+        f"{project}/environments/{{environment_id}}",
+        "/api/v2/o/{organisation_id}/connectors/{connector_id}",
+    }
 
 
 @pytest.mark.parametrize(
