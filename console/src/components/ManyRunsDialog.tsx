@@ -21,18 +21,13 @@ export function ManyRunsDialog({
   const say = useToast();
   const { mutate } = count;
   useEffect(() => mutate({ verb, filters, dryRun: true }), [mutate, verb, filters]);
-  const confirm = () =>
-    act.mutate(
-      { verb, filters, dryRun: false },
-      {
-        onSuccess: (done) => {
-          say(
-            `${done.count} runs: ${verb} was accepted.${done.more ? " There are more: do it again for the rest." : ""}`,
-          );
-          onClose();
-        },
-      },
-    );
+  // What is acted on may leave the page, and this dialog with it: the promise goes on, callbacks of `mutate` do not.
+  const confirm = async () => {
+    const done = await act.mutateAsync({ verb, filters, dryRun: false }).catch(() => undefined);
+    if (!done) return;
+    say(`${done.count} runs: ${verb} was accepted.${done.more ? " There are more: do it again for the rest." : ""}`);
+    onClose();
+  };
   const found = count.data;
   return (
     <Dialog
@@ -47,7 +42,7 @@ export function ManyRunsDialog({
             type="button"
             className={verb === "replay" ? "button primary" : "button danger"}
             disabled={!found?.count || act.isPending}
-            onClick={confirm}
+            onClick={() => void confirm()}
           >
             {WORDS[verb]} {found?.count ?? ""}
           </button>

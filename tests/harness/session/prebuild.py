@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.cluster.manifest_tools import manifest_tools
+from tests.harness.processes.source_controller import source_controller_program
 from tests.harness.processes.trace_stores import collector_program, jaeger_program
 from tieline_cluster.definition.hyperkube import ensure_binaries
 from tieline_cluster.definition.nats_server import ensure_nats_server
@@ -22,7 +23,13 @@ from tieline_cluster.progress import Progress
 
 BEGUN = "TIELINE_TEST_BUILDING"
 """Set in the environment of a session for which somebody builds already."""
-_NEED = ("integration/engine/", "integration/manifests/", "integration/traces/", "install/")
+_NEED = (
+    "integration/engine/",
+    "integration/manifests/",
+    "integration/operator/",
+    "integration/traces/",
+    "install/",
+)
 
 
 def begin_for(items: Iterable[pytest.Item]) -> Callable[[], None] | None:
@@ -51,5 +58,11 @@ if __name__ == "__main__":
     ensure_binaries(Progress())
     # For the others there is time.
     os.nice(15)
-    for build in (ensure_nats_server, manifest_tools, collector_program, jaeger_program):
+    for build in (
+        ensure_nats_server,
+        manifest_tools,
+        collector_program,
+        jaeger_program,
+        source_controller_program,
+    ):
         build(Progress())

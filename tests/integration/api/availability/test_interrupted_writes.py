@@ -232,7 +232,9 @@ async def test_a_creation_that_is_cut_off_leaves_a_whole_connection_or_none(
                 organisation=ServedOrganisation(id=org.id, namespace=org.namespace),
                 template=found,
             )
-            if not await cut_off(mortal, create_connections(platform, [planned])):
+            if not await cut_off(
+                mortal, create_connections(platform, [planned], caller=Caller(username="a test"))
+            ):
                 break
         else:
             raise AssertionError("It never ends")

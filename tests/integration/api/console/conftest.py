@@ -28,7 +28,6 @@ def server(
     settings = {
         "console_folder": built_console(),
         "traces_file": str(folder / "traces.db"),
-        "public_api_url": "",
         "egress": Egress.parse(allowed=["127.0.0.0/8"]),
     }
     with Server(api_kubeconfig, **settings, **of_engine(engine, folder)) as started:
@@ -77,7 +76,7 @@ def person(browser: Browser, server: Server, acme: Organisation) -> Iterator[Cal
         context = browser.new_context(viewport=SIZE, timezone_id="Europe/Berlin", locale="en-GB")
         contexts.append(context)
         context.set_default_timeout(PATIENCE_MS)
-        watch(context, complaints, allowed=(server.url,))
+        watch(context, complaints, allowed=("http://127.0.0.1:",))
         page = context.new_page()
         someone = Person(page, server.url, acme.namespace)
         someone.sign_in(str(client.token))

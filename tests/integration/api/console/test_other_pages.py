@@ -29,7 +29,7 @@ def test_a_viewer_cannot_rotate_or_import(person: Person_, admin: Client, viewer
     ann.sees_no("button", "Rotate")
     ann.open("/systems")
     expect(ann.region("Systems")).to_be_visible()
-    ann.sees_no("button", "Import")
+    ann.sees_no("button", "Import…")
 
 
 def test_logs_without_a_line_say_how_to_look_and_can_be_paused(
