@@ -113,12 +113,13 @@ class EventWorker(RestWorker):
         body = {"files": files, "labels": {"says": text}}
         return self.rest("PUT", f"{self._path(project)}/deploy", body)
 
-    def publish(self, task: str, delay: float | None = None) -> str | None:
-        """The run of one more event, if it was accepted."""
-        (project,) = self.projects()
-        payload = {"number": next(self._events)}
+    def publish(self, task: str, delay: float | None = None, *, chain: str | None = None) -> str | None:
+        """The run of one more event, of a chain if it is named, if it was accepted."""
+        mine = self.projects()
+        assert mine, "The project with events was not made in time"
+        payload: dict[str, Any] = {"number": next(self._events), **({"key": chain} if chain else {})}
         body = {"task": task, "payload": payload, "delay": delay}
-        return self._ask(payload, f"{self._look_up(project)}/publish", body)
+        return self._ask(payload, f"{self._look_up(mine[0])}/publish", body, chain=chain)
 
     def seen(self, rest: Rest, engine: NatsServer, effects: list[dict[str, Any]]) -> Seen | None:
         """What became of its events; None while there is no project, or it cannot be told."""

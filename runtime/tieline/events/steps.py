@@ -131,6 +131,8 @@ class RunSteps:
         found = None
         if not self._may_have_results and not self.records:
             self._may_have_results = await self._queue.knows(self._run)
+            # The answer may have taken longer than the lease: others may have recorded steps meanwhile.
+            self._check_held()
         if self._may_have_results:
             found = await self._queue.step_result(self._run, name, occurrence)
             if found is None and await self._queue.has_ended(self._run):

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Any
 
 from nats.aio.msg import Msg
 
@@ -24,6 +25,7 @@ from tieline_protocol.events import (
     SCHEDULE,
     SCHEDULE_TARGET,
     EventMetadata,
+    InvalidEventError,
 )
 
 logger = logging.getLogger("tieline.events")
@@ -59,12 +61,16 @@ class EngineStorage:
         self._delivery_room = DeliveryRoom(connection)
 
     async def store(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> bool:
-        """Store a message; False when it is there already. Raises QueueFullError and MessageTooLargeError, too."""
+        """Store a message; False when it is there already. Raises QueueFullError and MessageTooLargeError, too.
+
+        After an attempt without an answer, a duplicate is this message or one that somebody else has stored.
+        """
         for attempt in range(1, _PUBLISH_ATTEMPTS + 1):
             try:
                 answer = parsed(await self.connection.request(subject, payload, headers=headers))
-                # A second try of one that was stored is a duplicate, and none of the sender's.
-                return attempt > 1 or not answer.get("duplicate", False)
+                if not answer.get("duplicate", False):
+                    return True
+                return attempt > 1 and await self._is_stored(answer, headers)
             except RefusedByEngineError as error:
                 if _TAKEN in error.description:
                     return attempt > 1
@@ -82,6 +88,17 @@ class EngineStorage:
                     raise
                 await asyncio.sleep(0.2 * attempt)
         raise AssertionError("unreachable")
+
+    async def _is_stored(self, answer: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
+        """Whether it is an event's own message that JetStream took it for a duplicate of.
+
+        False as well where that message has run already, so that nobody can tell.
+        """
+        found = await self.connection.get(answer["stream"], seq=answer["seq"])
+        try:
+            return found is not None and _run_of(found.headers) == _run_of(headers)
+        except InvalidEventError:
+            return False
 
     async def store_until(
         self, subject: str, target: str, payload: bytes, headers: Mapping[str, str], until: float
@@ -284,6 +301,11 @@ class EngineStorage:
         await _first_that_fits(
             clean, lambda one: self.store(subject, payload, {HEADER: one.header(), **headers})
         )
+
+
+def _run_of(headers: Mapping[str, str] | None) -> str:
+    """Raises InvalidEventError."""
+    return EventMetadata.parse(headers).run
 
 
 async def _first_that_fits(
