@@ -25,7 +25,9 @@ export function ManyRunsDialog({
   const confirm = async () => {
     const done = await act.mutateAsync({ verb, filters, dryRun: false }).catch(() => undefined);
     if (!done) return;
-    say(`${done.count} runs: ${verb} was accepted.${done.more ? " There are more: do it again for the rest." : ""}`);
+    say(
+      `${done.count} runs: ${verb} was accepted.${done.more ? " There are more: do it again for the rest." : ""}`,
+    );
     onClose();
   };
   const found = count.data;
