@@ -137,9 +137,7 @@ def test_a_project_follows_a_folder_of_a_git_repository(
     controller.stop()
     with running:
         acting.run("annotate", "project", "orders", "example.org/looked=at")
-        acting.run(
-            "patch", "project", "orders", "--type=merge", "-p", '{"spec": {"name": "Orders of the shop"}}'
-        )
+        acting.apply("Project", "orders", {**_from_git(), "name": "Orders of the shop"})
         eventually(
             "the change is seen",
             lambda: (
