@@ -81,6 +81,8 @@ def previous_release(provider: ClusterProvider, folder: Path) -> Release:
         (folder / name).write_text(_for_packages_of(folder, (ROOT / name).read_text()))
     shutil.copytree(ROOT / "requirements", folder / "requirements", dirs_exist_ok=True)
     shutil.copytree(ROOT / "console", folder / "console", dirs_exist_ok=True, ignore=_BUILT)
+    packages = "runtime/tieline_packages"  # today's Dockerfile copies it; nothing of that release asks for it
+    shutil.copytree(ROOT / packages, folder / packages, dirs_exist_ok=True)
     return _built(provider, folder)
 
 

@@ -46,6 +46,9 @@ LIMITS = StreamLimits(queue_bytes=16 << 20, runs_bytes=16 << 20, history_bytes=1
 PROJECT = "order-sync"
 SECRET = StreamKey(NAMESPACE, f"{PROJECT}-production-engine")
 
+# Without that of packages, which no version needs.
+PLATFORM = organisation_stream_names(ORGANISATION)[:-1]
+
 
 class Operator:
     """What keeps streams, with environments in memory and a clock that tests set."""
@@ -171,7 +174,7 @@ async def test_a_new_environment_has_its_streams_within_a_second(engine: NatsSer
         streams = operator.deploy()
 
         async def there() -> bool:
-            return {*streams.names, *organisation_stream_names(ORGANISATION)} <= await names(engine)
+            return {*streams.names, *PLATFORM} <= await names(engine)
 
         await until("its streams", there, within=1)
         await until("nothing to do", operator.idle)
@@ -201,7 +204,7 @@ async def test_an_environment_to_which_no_pod_connects_has_an_account_and_no_str
         await until("its account", operator.idle)
         await operator.streams.survey()
         assert await accounts(operator) == {engine.trust.environment_account(streams)}
-        assert await names(engine) == {*organisation_stream_names(ORGANISATION)}
+        assert await names(engine) == {*PLATFORM}
         assert operator.idle(), "nothing is made twice"
         survey = operator.streams.survey_result
         assert survey.missing == 0
@@ -263,7 +266,7 @@ async def test_the_api_gets_streams_for_what_it_publishes_and_other_clients_get_
         await until("the API's", there)
         await operator.streams.survey()
         await until("nothing to do", operator.idle)
-        assert await names(engine) == {*published.names, *organisation_stream_names(ORGANISATION)}
+        assert await names(engine) == {*published.names, *PLATFORM}
         await backup.close()
         await api.close()
 
@@ -424,7 +427,7 @@ async def test_streams_of_a_deleted_project_go_an_hour_later_and_no_earlier(engi
         operator.now = GONE_SECONDS
         await operator.streams.survey()
         left = await names(engine)
-        assert left == {*kept.names, *organisation_stream_names(ORGANISATION)}
+        assert left == {*kept.names, *PLATFORM}
         accounts = await list_accounts(operator.connection.client)
         assert engine.trust.environment_account(kept) in accounts
         assert engine.trust.environment_account(gone) not in accounts
@@ -460,7 +463,7 @@ async def test_pods_of_a_deleted_environment_cannot_keep_it_nor_stop_that_others
         for later in (0.0, GONE_SECONDS):
             operator.now = later
             await operator.streams.survey()
-        assert await names(engine) == set(organisation_stream_names(ORGANISATION))
+        assert await names(engine) == set(PLATFORM)
         accounts = await list_accounts(operator.connection.client)
         assert set(accounts) == {engine.trust.account.public_key, engine.trust.system.public_key}
         await until("they are cut off", lambda: not any(pod.is_connected for pod in pods))
@@ -514,7 +517,7 @@ async def test_a_namespace_without_its_label_keeps_its_events(engine: NatsServer
         for later in (0.0, 2 * GONE_SECONDS):
             operator.now = later
             await operator.streams.survey()
-        assert {*streams.names, *organisation_stream_names(ORGANISATION)} <= await names(engine)
+        assert {*streams.names, *PLATFORM} <= await names(engine)
 
 
 async def test_streams_of_others_in_the_account_are_never_touched(

@@ -450,7 +450,7 @@ def test_what_the_configuration_opens_is_open_for_the_platform_too(tools: Manife
     )
     assert done.returncode == 0, done.stderr
     policy = objects(done.stdout)["NetworkPolicy", NAMESPACE, "tieline-egress"]
-    names, kubernetes, _engine, public, more = policy["spec"]["egress"]
+    names, kubernetes, _engine, _flux, public, more = policy["spec"]["egress"]
     assert names["to"] == [_namespace("dns"), {"ipBlock": {"cidr": "169.254.169.254/32"}}]
     assert kubernetes == {"ports": [{"port": 7443, "protocol": "TCP"}]}
     assert public["to"][3:] == [
