@@ -1,22 +1,20 @@
 """API keys: Secrets of type ``tieline.dev/api-key`` in the organisation's namespace, which hold a hash only.
 
-A key is ``tlk_<organisation>_<256 random bits>``. Its plain SHA-256 is enough to keep: slow hashes are for
-passwords that people choose; nobody can try 2^256 keys, and a fast hash can be checked on every request.
-The Secret is named after the hash, so looking a key up takes no search, and a Secret under another name (or
-in another namespace than the key says) opens nothing. Deleting the Secret revokes the key.
+A key is an opaque token (``opaque_tokens``). A Secret in another namespace than the key says opens nothing.
+Deleting the Secret revokes the key.
 """
 
 import base64
-import hashlib
 import hmac
 import re
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline_api.auth import opaque_tokens
 from tieline_api.auth.authentication import KEY, KEY_PREFIX, Caller
+from tieline_api.auth.opaque_tokens import digest
 from tieline_core.identity.ids import format_time, parse_id, parse_time
 from tieline_core.identity.names import API_KEY_TYPE
 from tieline_core.kubernetes import Informer
@@ -24,23 +22,17 @@ from tieline_core.objects import ObjectView
 
 USER_PREFIX = "tieline:api-key:"
 """What stands before the users and groups of API keys in RBAC."""
-_RANDOM_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0-9])?")
 
 
 def new_key(organisation_id: str) -> str:
     """A new key of an organisation."""
-    return f"{KEY_PREFIX}_{organisation_id.lower()}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
-
-
-def digest(key: str) -> str:
-    """What is kept of a key."""
-    return hashlib.sha256(key.encode()).hexdigest()
+    return opaque_tokens.new_token(KEY_PREFIX, organisation_id)
 
 
 def secret_name(key: str) -> str:
     """The name of the Secret that makes ``key`` good."""
-    return f"api-key-{digest(key)[:40]}"
+    return opaque_tokens.secret_name("api-key", key)
 
 
 def manifest(

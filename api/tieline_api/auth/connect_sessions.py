@@ -1,13 +1,11 @@
 """Connect sessions: Secrets of type ``tieline.dev/connect-session``, with the hash of a token and what it reaches.
 
-A token is ``tcs_<organisation>_<256 random bits>``, kept as API keys are (``api_keys``): by its plain SHA-256, in a
-Secret that is named after it. The Secret belongs to the EndUser and goes with it. Deleting it revokes the session.
+A token is opaque, as API keys are (``opaque_tokens``). The Secret belongs to the EndUser and goes with it. Deleting it
+revokes the session.
 """
 
 import base64
-import hashlib
 import hmac
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,8 +13,10 @@ from typing import Any
 
 import orjson
 
+from tieline_api.auth import opaque_tokens
 from tieline_api.auth.authentication import SESSION, SESSION_PREFIX, Caller
 from tieline_api.auth.end_users import EndUserScope, user_name
+from tieline_api.auth.opaque_tokens import digest
 from tieline_core.identity.ids import ID_LABEL, format_time, object_id, parse_id, parse_time
 from tieline_core.identity.names import CONNECT_SESSION_TYPE
 from tieline_core.identity.owner_references import owner_reference
@@ -29,7 +29,6 @@ from tieline_core.objects import Object, ObjectView
 SWEEP_SECONDS = 300.0
 KEPT_AFTER_END = timedelta(hours=1)
 """How long a page whose session has ended may still be told so: until then its origin is known (CORS)."""
-_RANDOM_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +57,12 @@ class ConnectSession:
 
 def new_token(organisation_id: str) -> str:
     """A new token for a session of an organisation."""
-    return f"{SESSION_PREFIX}_{organisation_id.lower()}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
-
-
-def digest(token: str) -> str:
-    """What is kept of a token."""
-    return hashlib.sha256(token.encode()).hexdigest()
+    return opaque_tokens.new_token(SESSION_PREFIX, organisation_id)
 
 
 def secret_name(token: str) -> str:
     """The name of the Secret that makes ``token`` good."""
-    return f"connect-session-{digest(token)[:40]}"
+    return opaque_tokens.secret_name("connect-session", token)
 
 
 def manifest(token: str, session: ConnectSession, *, user: ObjectView) -> Object:

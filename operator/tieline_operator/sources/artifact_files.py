@@ -48,6 +48,7 @@ class ArtifactFiles:
         self._files: LRUCache[_Key, dict[str, bytes]] = LRUCache(_KEPT_BYTES, getsizeof=_size)
         self._digests: LRUCache[_Key, str] = LRUCache(_REMEMBERED)
         self._failures: LRUCache[_Key, _Failure] = LRUCache(_REMEMBERED)
+        self._timers: set[str] = set()
 
     async def current(
         self, project: Project, reference: SourceReference, then: Callable[[], None]
@@ -57,11 +58,10 @@ class ArtifactFiles:
         Raises FilesMissing, and Pending while that is being found out: ``then`` is called once it is worth asking
         again.
         """
-        loop = asyncio.get_running_loop()
         try:
             artifact = await self._sources.artifact(project.namespace, reference)
         except Pending:
-            loop.call_later(_PENDING_SECONDS, then)
+            self._later(project, _PENDING_SECONDS, then)
             raise
         digest = await self._digest(project, artifact, reference.path, then)
         return SourceStatus(
@@ -96,7 +96,7 @@ class ArtifactFiles:
             return before.digest
         failure, loop = self._failures.get(key), asyncio.get_running_loop()
         if failure is not None and loop.time() < failure.until:
-            loop.call_later(failure.until - loop.time(), then)
+            self._later(project, failure.until - loop.time(), then)
             raise FilesMissing(str(failure.error))
         task = self._downloads.start(key, lambda: self._download(artifact, path))
         done, _ = await asyncio.wait([task], timeout=_WAIT_SECONDS)
@@ -106,9 +106,22 @@ class ArtifactFiles:
         try:
             task.result()
         except UnreadableArtifactError as error:
-            loop.call_later(self._failures[key].until - loop.time(), then)
+            self._later(project, self._failures[key].until - loop.time(), then)
             raise FilesMissing(str(error)) from error
         return self._digests[key]
+
+    def _later(self, project: Project, seconds: float, then: Callable[[], None]) -> None:
+        """Calls ``then`` after a while. A project has one timer, however often it is reconciled meanwhile."""
+        uid = project.metadata.uid
+        if uid in self._timers:
+            return
+
+        def fire() -> None:
+            self._timers.discard(uid)
+            then()
+
+        self._timers.add(uid)
+        asyncio.get_running_loop().call_later(seconds, fire)
 
     async def _download(self, artifact: Artifact, path: str) -> dict[str, bytes]:
         key = (artifact.digest, path)

@@ -6,6 +6,7 @@ The cluster may have no Flux: a kind is watched once the first project names it.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -89,8 +90,10 @@ class FluxSources:
             self._informers[kind, scope] = informer
             logger.info("Following %s of Flux", informer.resource.plural)
             await informer.start()
-        if not informer.is_synced:
-            await asyncio.wait([asyncio.ensure_future(informer.synced())], timeout=_SYNC_SECONDS)
+            # Once: where the cluster does not have the kind, no other reconcile waits for it.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SYNC_SECONDS):
+                    await informer.synced()
         return informer
 
     def _notify(self, kind: SourceKind, change: Change) -> None:

@@ -113,6 +113,7 @@ class NotificationReconciler:
         claim = organisation(cache[NAMESPACES], namespace)
         delivered = self.deliveries.delivered(key_of(NOTIFICATIONS, obj))
         since = notification.status.lifecycle_since or now.replace(microsecond=0)
+        ledgers = ledgers_of(cache, obj)
         return ObservedNotification(
             notification=notification,
             id_conflict=id_conflict(obj, cache[NOTIFICATIONS]),
@@ -121,10 +122,10 @@ class NotificationReconciler:
             organisation_id=claim.id if claim else "",
             target=await self._target(cache, project, spec, now),
             delivered=delivered,
-            ledgers=ledgers_of(cache, obj),
+            ledgers=ledgers,
             lifecycle_since=since,
             lifecycle=await self._lifecycle(
-                cache, project, notification, since=since, delivered=delivered, now=now
+                cache, project, notification, ledgers, since=since, delivered=delivered, now=now
             ),
         )
 
@@ -133,6 +134,7 @@ class NotificationReconciler:
         cache: ClusterCache,
         project: Project | None,
         notification: Notification,
+        ledgers: Sequence[Object],
         *,
         since: datetime,
         delivered: Mapping[str, datetime],
@@ -143,8 +145,7 @@ class NotificationReconciler:
         events = spec.effective_events & LIFECYCLE_EVENTS
         if not events or project is None:
             return None
-        metadata = {"namespace": notification.namespace, "uid": notification.metadata.uid}
-        stored = await self._ledgers.read(cache, ledgers_of(cache, {"metadata": metadata}))
+        stored = await self._ledgers.read(cache, ledgers)
         if stored is None:
             return None
         found = followees(cache, project, spec.environment)

@@ -221,7 +221,9 @@ class ProjectReconciler:
             return source
         try:
             return replace(source, files=await self._code.files(project))
-        except (FilesMissing, Pending) as error:
+        except Pending as pending:
+            return Source(waiting=str(pending))
+        except FilesMissing as error:
             return Source(problem=str(error))
 
     def _environments(

@@ -67,7 +67,9 @@ class Case:
         self.files = ArtifactFiles(cast(FluxSources, self.sources), self.downloader)
 
     async def current(self, status: SourceStatus | None = None) -> SourceStatus:
-        project: Any = SimpleNamespace(namespace="acme", status=SimpleNamespace(source=status))
+        project: Any = SimpleNamespace(
+            namespace="acme", metadata=SimpleNamespace(uid="u"), status=SimpleNamespace(source=status)
+        )
         return await self.files.current(cast(Project, project), REFERENCE, self.again.set)
 
     async def contents(self) -> dict[str, bytes]:
@@ -155,3 +157,22 @@ async def test_a_source_without_an_artifact_is_asked_again(
         await case.current()
     async with asyncio.timeout(5):
         await case.again.wait()
+
+
+async def test_a_project_that_is_reconciled_often_has_one_timer(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifact_files, "_PENDING_SECONDS", 0.05)
+    case.sources.artifact_now = Pending("has no artifact yet")
+    loop, timers = asyncio.get_running_loop(), []
+    call_later = loop.call_later
+    monkeypatch.setattr(loop, "call_later", lambda *given: (timers.append(given), call_later(*given))[1])
+    for _ in range(5):
+        with pytest.raises(Pending):
+            await case.current()
+    assert len(timers) == 1
+    async with asyncio.timeout(5):
+        await case.again.wait()
+    with pytest.raises(Pending):
+        await case.current()
+    assert len(timers) == 2
