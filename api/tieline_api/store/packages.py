@@ -152,8 +152,7 @@ class PackageStore:
                         task.result()
             await asyncio.gather(*pending)
         finally:
-            for task in pending:
-                task.cancel()
+            # One that was sent is stored, also after a purge that overtakes it: wait until it is there.
             await asyncio.gather(*pending, return_exceptions=True)
         if found.hexdigest() != digest:
             raise errors.invalid("digest", "is not that of the archive that came")

@@ -618,7 +618,8 @@ def test_direct_runs_and_traces_are_the_same_at_every_replica(
     settings = {**of_engine(deployed.engine, tmp_path), "traces_file": str(tmp_path / "traces.db")}
     with Server(api_kubeconfig, **settings) as replica:
         other = Client(replica.url, deployed.client.token, deployed.client.organisation)
-        assert other.ok("GET", deployed.path) == deployed.client.ok("GET", deployed.path)
+        same = deployed.client.ok("GET", deployed.path)
+        eventually("the runs at the other replica", lambda: other.ok("GET", deployed.path) == same)
         assert other.ok("GET", f"/projects/{deployed.project['id']}/traces/{1:032x}")["spans"]
         assert other.ok("GET", f"{deployed.path}/{run}")["attemptHistory"][0]["status"] == "failed"
     refused = deployed.client("POST", f"{deployed.path}/{run}/replay")
