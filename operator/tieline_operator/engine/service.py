@@ -16,14 +16,16 @@ from tieline_operator.apply.applier import Writer
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.config import Config
 from tieline_operator.engine.connection import EngineConnection, account_client
-from tieline_operator.engine.desired_streams import StreamKey
+from tieline_operator.engine.desired_streams import StreamKey, streams_of
 from tieline_operator.engine.key_manager import KeyManager
 from tieline_operator.engine.metrics import EngineCollector
 from tieline_operator.engine.package_index import PackageIndex
 from tieline_operator.engine.queue_levels import QueueLevel, QueueLevels
 from tieline_operator.engine.state_sweep import StateSweep
-from tieline_operator.engine.stream_reconciler import StreamReconciler, Survey
+from tieline_operator.engine.stranded_events import OLD, StrandedEvents
+from tieline_operator.engine.stream_reconciler import StreamReconciler, Survey, age
 from tieline_operator.metrics import Metrics
+from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +85,11 @@ class EngineService:
             open_account=lambda signer: account_client(config.engine_url, signer),
             architecture=config.packages_architecture,
             healthy=lambda: not cache.dead(config.watch_timeout),
+        )
+        self._stranded = StrandedEvents(
+            self._with_old_events,
+            keys=lambda: self._keys.keys,
+            open_account=lambda signer: account_client(config.engine_url, signer),
         )
         self._packages = PackageIndex(
             cache,
@@ -160,6 +167,7 @@ class EngineService:
                 ("surveys", self._survey()),
                 ("state sweep", self._sweep.run()),
                 ("packages", self._packages.run()),
+                ("stranded events", self._stranded.run()),
             )
         ]
 
@@ -177,6 +185,12 @@ class EngineService:
     def _scaled(self, change: Change) -> None:
         if self._tasks:
             self._streams.scaled(change)
+
+    def _with_old_events(self) -> list[EventStreams]:
+        """Environments with a message that is older than a working queue has, by the last survey."""
+        readings = self._streams.survey_result.environments.items()
+        old = (key for key, reading in readings if age(reading.oldest) >= OLD.total_seconds())
+        return [streams for key in old if (streams := streams_of(self._cache, key)) is not None]
 
     def _system_users(self) -> AccountSigner | None:
         return self.trust.system_users if self.trust else None
