@@ -9,6 +9,7 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from tieline_api.agents.endpoint import add_agents
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
 from tieline_api.auth.authentication import AuthenticatorChain
@@ -253,6 +254,7 @@ def make_apps(
     for operation in table:
         path = _with_any_end(operation) if operation.passes_on else _routed(operation, table)
         public.router.add_route(operation.method, path, _handler(dispatcher, operation))
+    add_agents(public, dispatcher)
     add_openapi(public, document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
     add_callback(public, platform)

@@ -97,8 +97,17 @@ def connection_to_rest(
         connection_template_id=object_id(template) if template else None,
         limits=limits_to_rest(spec),
         expose_to_code=True if spec.get("exposeToCode") else None,
+        tools=tools_to_rest(spec),
         refused=_refused(obj),
     )
+
+
+def tools_to_rest(spec: Mapping[str, Any]) -> rest.AgentTools | None:
+    """What agents may call through a connection; None for nothing."""
+    found = spec.get("tools") or {}
+    if not found.get("read") and not found.get("operations"):
+        return None
+    return rest.AgentTools(read=bool(found.get("read")), operations=list(found.get("operations") or ()))
 
 
 def _refused(obj: ObjectView) -> rest.RefusedRequests | None:

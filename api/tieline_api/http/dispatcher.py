@@ -85,6 +85,7 @@ class Dispatcher:
                 upload = await closing.enter_async_context(self._room.file(organisation.id))
             raw, body, warnings = await _body(operation, request, upload, platform.settings.sizes)
             query, warned = await _query(operation, request, platform.settings.sizes)
+            as_sent = operation.passes_on or operation.own_protocol
             call = Call(
                 platform=platform,
                 organisation=organisation,
@@ -92,10 +93,10 @@ class Dispatcher:
                 path=request.match_info,
                 query=query,
                 body=body,
-                raw=raw if operation.keeps_body or operation.passes_on else b"",
+                raw=raw if operation.keeps_body or as_sent else b"",
                 if_match=request.headers.get("If-Match") if operation.conditional else None,
                 upload=upload.file if upload is not None else None,
-                passed_on=_passed_on(operation, request) if operation.passes_on else None,
+                passed_on=_passed_on(operation, request) if as_sent else None,
             )
             del raw
             if caller.end_user is not None:
@@ -225,7 +226,7 @@ def _passed_on(operation: Operation, request: web.Request) -> PassedOn:
     """The request as it was sent: what the router has decoded might mean another path elsewhere."""
     before = operation.path.count("/")
     url = request.rel_url
-    path = url.raw_path.split("/", before)[before]
+    path = "" if operation.own_protocol else url.raw_path.split("/", before)[before]
     query = f"?{url.raw_query_string}" if url.raw_query_string else ""
     return PassedOn(method=request.method, path=path + query, headers=request.headers)
 
@@ -235,7 +236,7 @@ async def _body(
 ) -> tuple[bytes, BaseModel | None, list[str]]:
     """The body as it was sent, as a model, and warnings."""
     limit = sizes.of(operation.size)
-    if operation.passes_on:
+    if operation.passes_on or operation.own_protocol:
         return await read_body(request, limit=limit, seconds=sizes.seconds), None, []
     if operation.body is None:
         return b"", None, []
@@ -259,7 +260,7 @@ async def _body(
 async def _query(
     operation: Operation, request: web.Request, sizes: BodyLimits
 ) -> tuple[BaseModel | None, list[str]]:
-    if operation.passes_on:
+    if operation.passes_on or operation.own_protocol:
         return None, []
     body_fields = frozenset[str]() if operation.body is None else names_of(operation.body)
     if operation.strict:

@@ -53,11 +53,11 @@ class Call(Generic[Q, B]):
     upload: BinaryIO | None = None
     """The file of an operation with an upload; closed when the operation ends."""
     passed_on: PassedOn | None = None
-    """The request of an operation that passes requests on."""
+    """The request of an operation that passes requests on, or has a protocol of its own."""
 
     @property
     def request(self) -> PassedOn:
-        """The request of an operation whose row says that it passes requests on."""
+        """The request of an operation whose row says that it passes requests on, or has a protocol of its own."""
         if self.passed_on is None:
             raise LookupError("The operation passes no requests on: say so in its row")
         return self.passed_on
@@ -133,6 +133,9 @@ class Operation:
     passes_on: bool = False
     """Whether the request goes elsewhere as it is. The path's last part stands for any path, and the answer, whatever
     its status, is the handler's."""
+    own_protocol: bool = False
+    """Whether the request is of a protocol that the handler speaks: it gets the body and the headers as they were sent,
+    and makes the answer."""
     success: int = 200
     response: type[BaseModel] | None = None
     empty: bool = False

@@ -73,6 +73,21 @@ class RefusedRequests(Rest):
     """When the last one was reported, to about five minutes."""
 
 
+class AgentTools(Rest):
+    """What agents may call through a connection. In a change, an empty object takes it away."""
+
+    read: StrictBool = False
+    """Whether they may call all operations whose method is GET or HEAD."""
+    operations: Annotated[list[ShortName], Field(max_length=64, default_factory=list)]
+    """Names of further operations that they may call, whatever their method."""
+
+    def to_spec(self) -> dict[str, bool | list[str]]:
+        """As custom resources have it; empty for none."""
+        read = {"read": True} if self.read else {}
+        names = list(dict.fromkeys(self.operations))
+        return {**read, **({"operations": names} if names else {})}
+
+
 class Connection(Rest):
     """A named set of credentials for a system."""
 
@@ -98,6 +113,8 @@ class Connection(Rest):
     """Its own limits, in the place of the system's."""
     expose_to_code: Literal[True] | None = None
     """True where code may read its credentials; absent otherwise."""
+    tools: AgentTools | None = None
+    """What agents may call through it; absent where that is nothing."""
     refused: RefusedRequests | None = None
     """That the system refuses its credentials in daily use; absent while it does not."""
 
@@ -115,6 +132,8 @@ class ConnectionUpdate(Rest):
     """Its own limits, in the place of the system's."""
     expose_to_code: StrictBool | None = None
     """Whether code may read its credentials. True needs the permission to expose connections."""
+    tools: AgentTools | None = None
+    """What agents may call through it."""
 
 
 class NewConnection(Rest):
@@ -130,6 +149,8 @@ class NewConnection(Rest):
     """Its own limits, in the place of the system's."""
     expose_to_code: StrictBool = False
     """Whether code may read its credentials. True needs the permission to expose connections."""
+    tools: AgentTools | None = None
+    """What agents may call through it; nothing when left out."""
     external_id: Annotated[ExternalId | None, MaybeId] = None
     """The user whose connection it is, by the id in your application; created when new. Absent: everybody's."""
 

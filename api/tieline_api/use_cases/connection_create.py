@@ -108,6 +108,8 @@ def plan_connection(
         spec["limits"] = limits
     if body.expose_to_code:
         spec["exposeToCode"] = True
+    if body.tools and (tools := body.tools.to_spec()):
+        spec["tools"] = tools
     if reference:
         spec["endUserRef"] = reference
     obj = _planned_object(namespace, identifier, spec)

@@ -120,6 +120,8 @@ class _Change:
         change_limits(live, mine, body.limits)
         if body.expose_to_code is not None:
             mine["spec"]["exposeToCode"] = body.expose_to_code
+        if body.tools is not None:
+            _change_tools(live, mine, body.tools)
         if body.credentials is not None:
             self.referred |= secret_references(live)
             self.before = live["spec"].get("credentials") or ()
@@ -139,6 +141,12 @@ class _Change:
         )
         self.ids = [item["id"] for item in items]
         return items
+
+
+def _change_tools(live: ObjectView, mine: Object, tools: rest.AgentTools) -> None:
+    if not tools.to_spec() and live["spec"].get("tools"):
+        refuse_removal(live, ("tools",), what="What agents may call")
+    set_or_drop(mine["spec"], "tools", tools.to_spec())
 
 
 def _tokens_of_removed(

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from tieline_api import errors
 from tieline_api.auth.end_user_reach import EndUserReach
+from tieline_api.conversion.connections import tools_to_rest
 from tieline_api.conversion.systems import limits_to_rest
 from tieline_api.http.operation import Call
 from tieline_api.schemas import connections as rest
@@ -123,6 +124,8 @@ async def updated_connection(call: Call[None, rest.ConnectionUpdate]) -> AnyCall
         _refuse_field("baseUrl")
     if body.limits is not None and body.limits != limits_to_rest(obj["spec"]):
         _refuse_field("limits")
+    if body.tools is not None and body.tools != tools_to_rest(obj["spec"]):
+        _refuse_field("tools")
     if body.credentials:
         system = world.referred(world.systems, obj, "systemRef")
         checks = CredentialChecks(call, system=system, template=None, live=obj)
@@ -148,6 +151,8 @@ async def _check_new(call: AnyCall, given: rest.NewConnection, template: Object,
         _refuse_field(f"{path}.baseUrl")
     if given.limits is not None:
         _refuse_field(f"{path}.limits")
+    if given.tools is not None:
+        _refuse_field(f"{path}.tools")
     system = world.referred(world.systems, template, "systemRef")
     checks = CredentialChecks(call, system=system, template=template, live=None)
     await checks.check(given.credentials, path=f"{path}.credentials")

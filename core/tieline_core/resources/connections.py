@@ -19,6 +19,7 @@ from tieline_core.resources.fields import (
     ValidationMessage,
     immutable,
     list_map,
+    list_set,
     rules,
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
@@ -79,6 +80,15 @@ class ConnectionCredential(Shape):
 Credentials = Annotated[list[ConnectionCredential], Field(max_length=16, json_schema_extra=list_map("id"))]
 
 
+class AgentTools(Shape):
+    """What agents may call through a connection, by the Model Context Protocol. What is not named is closed to them."""
+
+    read: bool = False
+    """Whether they may call all operations of the system's connector whose method is GET or HEAD."""
+    operations: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=list_set())] = []
+    """Names of further operations that they may call, whatever their method."""
+
+
 class ConnectionSpec(Shape):
     """The connection as its users describe it."""
 
@@ -110,6 +120,8 @@ class ConnectionSpec(Shape):
     expose_to_code: bool = False
     """Whether code may read the credentials, where the connection template says exposeToCode too. Setting it needs the
     verb expose on connections. False by default."""
+    tools: AgentTools | None = None
+    """What agents may call through the connection. Absent: nothing."""
 
 
 class CredentialStatus(Shape):

@@ -1,0 +1,115 @@
+"""What an agent reaches: the connections that are open to agents, and the operations that each allows."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tieline_api import errors
+from tieline_api.conversion.connectors import default_of
+from tieline_api.http.operation import Call
+from tieline_api.store.operation_index import words_of
+from tieline_api.use_cases.connector_lookup import versions_of
+from tieline_core.identity.ids import object_id
+from tieline_core.objects import Object, ObjectView
+
+_READING = frozenset({"GET", "HEAD"})
+
+
+def allows(tools: Mapping[str, Any], *, method: str, name: str) -> bool:
+    """Whether a connection whose ``spec.tools`` are these lets agents call an operation.
+
+    >>> allows({"read": True}, method="GET", name="listOrders")
+    True
+    >>> allows({"read": True}, method="POST", name="createOrder")
+    False
+    >>> allows({"operations": ["createOrder"]}, method="POST", name="createOrder")
+    True
+    """
+    return bool(tools.get("read") and method in _READING) or name in (tools.get("operations") or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenConnection:
+    """A connection that agents may call something through."""
+
+    obj: Object
+    system: ObjectView | None
+    """Its system; None where that does not exist."""
+
+    @property
+    def id(self) -> str:
+        """The connection's id."""
+        return object_id(self.obj)
+
+    def allows(self, *, method: str, name: str) -> bool:
+        """Whether agents may call this operation through it."""
+        return allows(self.obj["spec"]["tools"], method=method, name=name)
+
+
+def connections(call: Call[Any, Any]) -> list[OpenConnection]:
+    """The connections that are open to agents and that the caller reaches, oldest first."""
+    return list(_connections(call))
+
+
+def need_connection(call: Call[Any, Any], identifier: str) -> OpenConnection:
+    """The connection of this id. ApiError 404 for one that is not there, not open, or not the caller's."""
+    found = call.platform.world.find(call.platform.world.connections, call.namespace, identifier)
+    opened = _opened(call, found) if found is not None else None
+    if opened is None:
+        raise errors.ApiError(
+            404, "not_found", "There is no such connection that is open to agents: see list_connections"
+        )
+    return opened
+
+
+def _connections(call: Call[Any, Any]) -> Iterator[OpenConnection]:
+    for row in call.platform.world.ordered.connections.rows(call.namespace):
+        opened = _opened(call, row.obj)
+        if opened is not None:
+            yield opened
+
+
+def _opened(call: Call[Any, Any], obj: Object) -> OpenConnection | None:
+    tools = obj["spec"].get("tools") or {}
+    if not tools.get("read") and not tools.get("operations"):
+        return None
+    if call.reach is not None and not call.reach.has_connection(obj):
+        return None
+    world = call.platform.world
+    return OpenConnection(obj=obj, system=world.referred(world.systems, obj, "systemRef"))
+
+
+def version_of(call: Call[Any, Any], system: ObjectView | None) -> Object | None:
+    """The connector's version that describes a system; None where the system has no connector."""
+    reference = (system or {}).get("spec", {}).get("connectorRef")
+    connector = call.platform.world.connectors.get(call.namespace, reference["name"]) if reference else None
+    if connector is None:
+        return None
+    versions, wanted = versions_of(call, connector), reference.get("version") or "default"
+    if wanted == "default":
+        return default_of(connector, versions)
+    if wanted == "latest":
+        return versions[0] if versions else None
+    return next((one for one in versions if one["spec"]["name"] == wanted), None)
+
+
+async def need_operation(call: Call[Any, Any], connection: OpenConnection, name: str) -> dict[str, Any]:
+    """The operation of this name, as the connector has it. ApiError 404 for one that is not there or not allowed."""
+    version = version_of(call, connection.system)
+    number = None
+    if version is not None:
+        index = await call.platform.operations.get(version)
+        numbers = index.find(words_of(name))
+        rows = zip(numbers, index.rows(numbers), strict=True)
+        number = next((number for number, row in rows if row["name"] == name), None)
+    if version is not None and number is not None:
+        head = await call.platform.connectors.head(version)
+        (line,) = await call.platform.connectors.lines(version, head, "actions", number, number + 1)
+        action: dict[str, Any] = orjson.loads(line)
+        if connection.allows(method=action["method"].upper(), name=action["name"]):
+            return action
+    raise errors.ApiError(
+        404, "not_found", "The connection allows agents no such operation: see search_operations"
+    )

@@ -1,0 +1,147 @@
+"""Requests for operations from what agents give: nothing that the description does not have is sent."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from tieline_api import errors
+from tieline_api.connection_requests.client import SystemRequest
+from tieline_api.connection_requests.forwarding import checked_path, sent_headers
+
+SECONDS = 30.0
+MAX_REQUEST = 256 * 1024
+"""Bytes of a body."""
+_FORM = "application/x-www-form-urlencoded"
+_SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
+_NOT_GIVEN = frozenset({"accept", "content-type", "authorization"})
+"""Headers that are no parameters, as OpenAPI has it."""
+
+
+def request_of(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> SystemRequest:
+    """The request for an operation. ApiError 422 names what is missing, unknown or cannot be sent.
+
+    ``action`` is the operation as a connector's version has it; ``given`` are its parameters by name.
+    """
+    try:
+        return _request(action, given, body)
+    except (
+        ValueError,
+        RecursionError,
+    ):  # half a pair of UTF-16, no number, or lists within lists without end
+        raise errors.ApiError(
+            422, "invalid", "The parameters and the body must be plain JSON: a part of them cannot be sent"
+        ) from None
+
+
+def _request(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> SystemRequest:
+    parameters = [one for one in action["parameters"] if one["name"].lower() not in _NOT_GIVEN]
+    _check(parameters, given)
+    path, query, headers = action["path"], list[tuple[str, str]](), dict[str, str]()
+    for parameter in parameters:
+        name, value = parameter["name"], given.get(parameter["name"])
+        if value is None:
+            continue
+        match parameter["in"]:
+            case "path":
+                path = path.replace(f"{{{name}}}", quote(_segment(name, value), safe=""))
+            case "query":
+                query += [(key, text) for key, text in _query(parameter, value)]
+            case "header":
+                headers[name] = _header(name, _listed(value, ","))
+    content, media_type = _body(action, body)
+    if media_type:
+        headers["Content-Type"] = media_type
+    return SystemRequest(
+        method=action["method"].upper(),
+        path=checked_path(f"{path}?{urlencode(query)}" if query else path),
+        headers=sent_headers(headers, ()),
+        body=content,
+        seconds=SECONDS,
+    )
+
+
+def _check(parameters: list[Any], given: Mapping[str, Any]) -> None:
+    known = {one["name"]: one for one in parameters if one["in"] in ("path", "query", "header")}
+    wrong = [
+        errors.FieldError(f"parameters.{name[:64]}", "is no parameter of the operation")
+        for name in given
+        if name not in known
+    ]
+    wrong += [
+        errors.FieldError(f"parameters.{name}", "is needed")
+        for name, one in known.items()
+        if (one["required"] or one["in"] == "path") and given.get(name) is None
+    ]
+    if wrong:
+        there = ", ".join(known) or "none"
+        raise errors.ApiError(
+            422, "invalid", f"The parameters do not fit the operation (there are: {there})", fields=wrong
+        )
+
+
+def _segment(name: str, value: Any) -> str:
+    """A value in the path: one part of it, whatever servers decode."""
+    text = _listed(value, ",")
+    if text in ("", ".", "..") or "/" in text or "\\" in text:
+        raise errors.invalid(f"parameters.{name}", "must not be empty, and must have no slash and be no dots")
+    return text
+
+
+def _header(name: str, text: str) -> str:
+    if not text.isprintable() or not text.isascii():
+        raise errors.invalid(f"parameters.{name}", "must be printable ASCII")
+    return text
+
+
+def _query(parameter: Mapping[str, Any], value: Any) -> Iterator[tuple[str, str]]:
+    name, style = parameter["name"], parameter.get("style") or "form"
+    explodes = parameter.get("explode", style == "form")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (f"{name}[{key}]" if style == "deepObject" else key), _text(item)
+    elif isinstance(value, list) and explodes:
+        yield from ((name, _text(item)) for item in value)
+    else:
+        yield name, _listed(value, _SEPARATORS.get(style, ","))
+
+
+def _body(action: Mapping[str, Any], body: Any) -> tuple[bytes, str]:
+    """The body as it is sent, and its media type; both empty without one."""
+    described = action.get("requestBody")
+    if body is None:
+        if described and described["required"]:
+            raise errors.invalid("body", "is needed")
+        return b"", ""
+    if not described:
+        raise errors.invalid("body", "must be left out: the operation has none")
+    kinds = [kind for one in described["definitions"] for kind in one.get("mediaTypes") or ()]
+    kind = next((one for one in kinds if _is_json(one)), "" if kinds else "application/json")
+    if kind:
+        content = _json(body)
+    elif _FORM in kinds and isinstance(body, dict):
+        kind, content = _FORM, urlencode({key: _text(item) for key, item in body.items()}).encode()
+    elif kinds[0].startswith("text/") and isinstance(body, str):
+        kind, content = kinds[0], body.encode("utf-8", "replace")
+    else:
+        raise errors.invalid("body", f"cannot be sent as {kinds[0]}: agents send JSON, forms and texts")
+    if len(content) > MAX_REQUEST:
+        raise errors.invalid("body", f"must have at most {MAX_REQUEST >> 10} KiB")
+    return content, kind
+
+
+def _is_json(kind: str) -> bool:
+    return kind.partition(";")[0].strip().lower().endswith(("/json", "+json"))
+
+
+def _listed(value: Any, separator: str) -> str:
+    return separator.join(map(_text, value)) if isinstance(value, list) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value).decode()
+
+
+def _json(value: Any) -> bytes:
+    """As JSON, whole numbers of any size included."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

@@ -1,0 +1,76 @@
+"""Speaks the protocol with the SDK: the one place that knows of ASGI.
+
+Each request is served by itself, with a JSON answer and without a session, as the protocol allows: any replica answers
+any request. The SDK's transport is an ASGI application, and gets the request that the dispatcher has read and admitted.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from multidict import CIMultiDict
+
+# One of each request: what the manager says when it starts and ends is no news.
+logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.WARNING)
+
+_LENGTH = "content-length"
+
+
+async def answer(server: Server[Any], *, headers: Mapping[str, str], body: bytes) -> web.Response:
+    """The server's answer to a POST with this body, a message of JSON-RPC, whatever is in it."""
+    exchange = _Exchange(body)
+    manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+    async with manager.run():
+        await manager.handle_request(_scope(headers), exchange.receive, exchange.send)
+    return exchange.response()
+
+
+class _Exchange:
+    """One request and its answer, as ASGI has them."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._status = 500
+        self._headers: CIMultiDict[str] = CIMultiDict()
+        self._content = bytearray()
+
+    async def receive(self) -> dict[str, Any]:
+        return {"type": "http.request", "body": self._body, "more_body": False}
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers.extend((name.decode(), value.decode()) for name, value in message["headers"])
+        elif message["type"] == "http.response.body":
+            self._content += message.get("body", b"")
+
+    def response(self) -> web.Response:
+        self._headers.popall(_LENGTH, None)
+        self._headers["Cache-Control"] = "no-store"
+        return web.Response(status=self._status, headers=self._headers, body=bytes(self._content))
+
+
+def _scope(headers: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/",
+        "raw_path": b"/",
+        "query_string": b"",
+        "headers": [
+            (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+            for name, value in headers.items()
+            if name.lower() not in _KEPT_FROM_THE_SDK
+        ],
+        "client": None,
+        "server": None,
+    }
+
+
+_KEPT_FROM_THE_SDK = frozenset({"authorization", "cookie", "x-api-key", _LENGTH})
+"""It needs no credentials: the dispatcher has checked them."""

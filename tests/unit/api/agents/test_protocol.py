@@ -1,0 +1,172 @@
+"""The protocol's own client speaks with the endpoint: in the current version, and in those with a handshake."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+from mcp import Client
+from pydantic import Field
+
+from tieline_api import errors
+from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool, server_of
+from tieline_api.agents.transport import answer
+from tieline_api.auth.authentication import Caller
+from tieline_api.auth.permissions import Permission
+from tieline_api.cache.organisations import Organisation
+from tieline_api.http.operation import Call
+
+MODES = ("auto", "legacy")
+ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+class Greeting(Arguments):
+    """Whom to greet."""
+
+    name: str = Field(max_length=20)
+    """The name."""
+    times: int = 1
+    """How often."""
+
+
+async def greet(_call: Any, given: Greeting) -> Result:
+    if given.name == "nobody":
+        raise errors.not_found("person", given.name)
+    if given.name == "refused":
+        return Result(content={"status": 409}, failed=True)
+    return Result(content={"text": f"Hello {given.name}" * given.times}, noted=(("object", "x"),))
+
+
+async def burst(_call: Any, _given: Greeting) -> Result:
+    raise RuntimeError("with a s3cret in it")
+
+
+TOOLS = (
+    Tool(
+        name="greet",
+        description="Greet somebody.",
+        arguments=Greeting,
+        permissions=(Permission("list", "connections"),),
+        run=greet,
+    ),
+    Tool(name="burst", description="Burst.", arguments=Greeting, permissions=(), run=burst),
+)
+
+
+class Access:
+    """Lets everybody in but those who are named so."""
+
+    async def check(
+        self, caller: Caller, _organisation: Organisation, needed: tuple[Permission, ...]
+    ) -> None:
+        if caller.username == "stranger" and needed:
+            raise errors.forbidden(f"You may not {needed[0]}")
+
+
+def call_of(user: str) -> Call[Any, Any]:
+    return Call(
+        platform=SimpleNamespace(access=Access()),  # type: ignore[arg-type]
+        organisation=Organisation(id="01ARZ3NDEKTSV4RRFFQ69G5FAV", namespace="acme"),
+        caller=Caller(username=user),
+        path={},
+        query=None,
+        body=None,
+    )
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    """Where the endpoint is; its path names the caller."""
+
+    async def handle(request: web.Request) -> web.Response:
+        server = server_of(call_of(request.match_info["user"]), TOOLS)
+        return await answer(server, headers=request.headers, body=await request.read())
+
+    app = web.Application()
+    app.router.add_post("/{user}", handle)
+    async with TestServer(app) as server:
+        yield str(server.make_url("/ann"))
+
+
+def said(result: Any) -> tuple[bool, str]:
+    (content,) = result.content
+    return result.is_error, content.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_client_finds_the_tools_and_calls_one(url: str, mode: Any) -> None:
+    async with Client(url, mode=mode) as client:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == ["greet", "burst"]
+        assert tools[0].input_schema["required"] == ["name"]
+        assert tools[0].input_schema["properties"]["name"]["description"] == "The name."
+        failed, text = said(await client.call_tool("greet", {"name": "Ann"}))
+    assert (failed, json.loads(text)) == (False, {"text": "Hello Ann"})
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "told"),
+    [
+        ("greet", {"name": "nobody"}, "There is no person"),
+        ("greet", {"name": "refused"}, '{"status":409}'),
+        ("greet", {}, "name: Field required"),
+        ("greet", {"name": "Ann", "secret": "hidden-value"}, "secret: Extra inputs are not permitted"),
+        ("greet", {"name": "Ann", "times": MAX_TEXT}, "more than 64 KiB"),
+        ("dance", {}, "There is no such tool; there are: greet, burst"),
+    ],
+)
+async def test_what_goes_wrong_is_told_to_the_agent(url: str, tool: str, given: Any, told: str) -> None:
+    async with Client(url) as client:
+        failed, text = said(await client.call_tool(tool, given))
+    assert failed
+    assert told in text
+    assert "hidden-value" not in text
+
+
+async def test_who_lacks_a_permission_is_told_which(url: str) -> None:
+    async with Client(url.replace("ann", "stranger")) as client:
+        assert said(await client.call_tool("greet", {"name": "Ann"})) == (
+            True,
+            "You may not list connections",
+        )
+
+
+async def test_a_defect_of_the_platform_says_nothing_of_itself(url: str) -> None:
+    async with Client(url) as client:
+        with pytest.raises(Exception, match=r"(?i)internal") as caught:
+            await client.call_tool("burst", {"name": "Ann"})
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_the_log_has_a_line_of_each_call_without_what_was_given(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        async with Client(url) as client:
+            await client.call_tool("greet", {"name": "Ann-given"})
+            await client.call_tool("greet", {"name": "nobody"})
+    lines = [record.__dict__ for record in caplog.records if record.message == "An agent called a tool"]
+    assert [(line["user"], line["tool"], line["status"]) for line in lines] == [
+        ("ann", "greet", 200),
+        ("ann", "greet", 404),
+    ]
+    assert lines[0]["object"] == "x"
+    assert "Ann-given" not in str(lines)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'{"jsonrpc":"2.0"}', b"\xff\xfe", b"[" * 10_000, b'{"id":' + b"9" * 9999],
+)
+@pytest.mark.parametrize("version", ["", "2025-06-18", "2026-07-28", "1999-01-01"])
+async def test_what_is_no_message_is_answered_with_a_status(url: str, body: bytes, version: str) -> None:
+    headers = {**ACCEPT, **({"Mcp-Protocol-Version": version} if version else {})}
+    async with ClientSession() as session, session.post(url, data=body, headers=headers) as response:
+        assert 400 <= response.status < 500
+        assert response.headers["Cache-Control"] == "no-store"
