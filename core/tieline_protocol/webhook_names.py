@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 MAX_NAME = 100
 MAX_SEGMENTS = 8
+MAX_TOOL = 1000
+"""Characters of what a webhook does as a tool."""
 USERS = "users"
 """Stands before a user's external id in the URL of a webhook, so no later segment of a name may be this."""
 USER_PARAMETER = "external_id"

@@ -19,7 +19,7 @@ from tieline.scheduling.schedules import (
     Schedule,
 )
 from tieline_protocol.cron import CronError, parse_cron
-from tieline_protocol.webhook_names import registration_problem
+from tieline_protocol.webhook_names import MAX_TOOL, registration_problem
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
@@ -54,6 +54,8 @@ class Webhook:
     """Of a queued webhook; a run of a direct one is run again once."""
     timeout: float | None = None
     """Seconds for a run of a queued webhook; None is the pod's setting."""
+    tool: str | None = None
+    """What it does, for agents that may run it; None where they may not."""
 
     def queues(self, method: str) -> bool:
         """Whether requests of the method are stored, and run later."""
@@ -79,6 +81,7 @@ class Integration:
         key: str | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
+        tool: str | None = None,
     ) -> Callable[[F], F]:
         """Run the decorated function for requests to ``/<name>`` with one of ``methods``.
 
@@ -101,6 +104,9 @@ class Integration:
         returns is not used, but an answer of 500 and above counts as failed. A request with the same ``Webhook-Id`` or
         ``Idempotency-Key`` as one of the last two minutes is not stored again. ``key`` names a field of the JSON body:
         requests with the same value run one at a time, in the order in which they were stored.
+
+        ``tool`` opens the webhook to agents, who may run it through the platform: it tells them what the webhook does,
+        in at most 1,000 characters, and must stand in the code as a text.
 
         Raises ValueError for a name, method or option that is no such thing, or a name that is taken, and
         TypeError for a function that takes other arguments.
@@ -125,6 +131,10 @@ class Integration:
             raise ValueError(f'The delivery of webhook {name!r} must be "direct" or "queued"')
         if delivery == "direct" and not (key is None and retry is None and timeout is None):
             raise ValueError(f'Webhook {name!r}: key, retry and timeout need delivery="queued"')
+        if tool is not None and not 0 < len(tool.strip()) <= MAX_TOOL:
+            raise ValueError(
+                f"Webhook {name!r}: tool says what the webhook does, in 1 to {MAX_TOOL:,} characters"
+            )
         _check_key(f"Webhook {name!r}", key)
         _check_retry(f"Webhook {name!r}", retry)
         if timeout is not None:
@@ -145,6 +155,7 @@ class Integration:
                 key=key,
                 retry=retry or (Retry() if delivery == "queued" else Retry(attempts=1)),
                 timeout=timeout,
+                tool=tool,
             )
             return handler
 

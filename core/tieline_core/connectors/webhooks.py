@@ -13,7 +13,7 @@ import orjson
 
 from tieline_core.connectors.descriptions.findings import ImportFinding, cut
 from tieline_core.severity import Severity
-from tieline_protocol.webhook_names import name_problem
+from tieline_protocol.webhook_names import MAX_TOOL, name_problem
 
 MAX_WEBHOOKS = 256
 MAX_EVENTS = 256
@@ -36,6 +36,8 @@ class Webhook:
     methods: tuple[str, ...] = _USUAL
     description: str = ""
     """The function's docstring."""
+    tool: str = ""
+    """What it does, for agents that may run it; empty where they may not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +79,10 @@ def assembled(
         findings.append(ImportFinding(text, Severity.WARNING))
     described, description = _description(pairs)
     chosen = chosen[:MAX_WEBHOOKS]
-    seen = [[item.name, item.methods, item.description] for item in chosen]
+    # What earlier releases saw has the digest that they wrote.
+    seen = [
+        [item.name, item.methods, item.description, *([item.tool] if item.tool else [])] for item in chosen
+    ]
     noted = [[item.text, item.location] for item in findings]
     parts = orjson.dumps([seen, noted, described, hashlib.sha256(description).hexdigest()])
     return Interface(
@@ -112,9 +117,17 @@ def declared_in(path: str, tree: ast.Module) -> Iterator[Webhook | ImportFinding
         if methods is None:
             text = f'The methods of the webhook "{name.value}" are computed: POST is taken'
             yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
+        tool = _argument(call, None, "tool")
+        told = tool.value if isinstance(tool, ast.Constant) else None
+        if tool is not None and not (isinstance(tool, ast.Constant) and isinstance(told, str | None)):
+            text = f'What the webhook "{name.value}" does as a tool is computed: agents do not see it'
+            yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
         described = (ast.get_docstring(function) or "") if function else ""
         yield Webhook(
-            name=name.value, methods=methods or _USUAL, description=_cut(described.strip(), _MAX_TEXT)
+            name=name.value,
+            methods=methods or _USUAL,
+            description=_cut(described.strip(), _MAX_TEXT),
+            tool=_cut(told.strip(), MAX_TOOL) if isinstance(told, str) else "",
         )
 
 

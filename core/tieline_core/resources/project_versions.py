@@ -20,6 +20,9 @@ from tieline_core.resources.fields import (
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 from tieline_core.resources.projects import FilesConfigMaps
 from tieline_core.severity import Severity
+from tieline_protocol.webhook_names import MAX_TOOL
+
+MAX_TOOLS = 64
 
 
 class VersionState(StrEnum):
@@ -61,6 +64,17 @@ class FileFinding(Shape):
     """What was found, and what to do."""
 
 
+class WebhookTool(Shape):
+    """A webhook that its author opens to agents."""
+
+    webhook: Annotated[str, StringConstraints(max_length=128)]
+    """The webhook's name."""
+    method: Annotated[str, StringConstraints(max_length=16)]
+    """The method that agents call it with."""
+    description: Annotated[str, StringConstraints(max_length=MAX_TOOL)]
+    """What it does, in the author's words."""
+
+
 class VersionInterface(Shape):
     """What the version offers to others, read from its files; it becomes the project's connector."""
 
@@ -70,6 +84,8 @@ class VersionInterface(Shape):
         list[Annotated[str, StringConstraints(max_length=128)]], Field(max_length=MAX_WEBHOOKS)
     ] = []
     """The webhooks that the code declares by name."""
+    tools: Annotated[list[WebhookTool], Field(max_length=MAX_TOOLS)] = []
+    """The webhooks that agents may run."""
     description_file: Filename | None = None
     """The file with the project's own API description."""
     events: (

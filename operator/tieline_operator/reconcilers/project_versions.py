@@ -11,7 +11,13 @@ from tieline_core.project_files.config_maps import FilesMissing
 from tieline_core.project_files.deploy_findings import has_errors, summary
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.parsed_cache import PROJECT, VERSION
-from tieline_core.resources.project_versions import FileFinding, VersionInterface, VersionState
+from tieline_core.resources.project_versions import (
+    MAX_TOOLS,
+    FileFinding,
+    VersionInterface,
+    VersionState,
+    WebhookTool,
+)
 from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
@@ -133,7 +139,17 @@ def _interface(found: Interface) -> VersionInterface:
     names = [webhook.name for webhook in found.webhooks]
     described = {"description_file": found.description_file} if found.description_file else {}
     events = {} if found.events is None else {"events": list(found.events)}
-    return VersionInterface(digest=found.digest, webhooks=names, **described, **events)
+    tools = [
+        WebhookTool(
+            webhook=webhook.name,
+            method="POST" if "POST" in webhook.methods else webhook.methods[0],
+            description=webhook.tool,
+        )
+        for webhook in found.webhooks
+        if webhook.tool
+    ]
+    offered = {"tools": tools[:MAX_TOOLS]} if tools else {}
+    return VersionInterface(digest=found.digest, webhooks=names, **offered, **described, **events)
 
 
 _MESSAGES = {

@@ -68,6 +68,25 @@ def test_names_and_methods_that_are_computed_are_told() -> None:
     assert [finding.location for finding in found.findings] == ["shop/more.py line 1", "shop/more.py line 3"]
 
 
+def test_a_webhook_is_a_tool_where_its_author_says_what_it_does() -> None:
+    code = b"""
+@i.webhook("refund", tool=" Refunds an order. ")
+def a(): ...
+@i.webhook("plain", tool=None)
+def b(): ...
+@i.webhook("computed", tool=TEXT)
+def c(): ...
+@i.webhook("formatted", tool=f"{TEXT}")
+def d(): ...
+"""
+    found = interface_of({"main.py": code})
+    assert {one.name: one.tool for one in found.webhooks if one.tool} == {"refund": "Refunds an order."}
+    assert [finding.location for finding in found.findings] == ["main.py line 6", "main.py line 8"]
+    without = interface_of({"main.py": b'@i.webhook("refund")\ndef a(): ...\n'})
+    marked = interface_of({"main.py": b'@i.webhook("refund", tool="Refunds.")\ndef a(): ...\n'})
+    assert without.digest != marked.digest
+
+
 def test_what_does_not_parse_or_is_no_webhook_offers_nothing() -> None:
     files = {
         "broken.py": b'@i.webhook("a"\n',
