@@ -1,0 +1,263 @@
+"""Agents by the protocol's own client: what they find, what they may call, and what they never see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+from aiohttp import web
+from mcp import Client as Agent
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.processes.local_servers import serving
+from tests.harness.session.waiting import eventually
+from tests.integration.api.conftest import Client
+from tests.integration.api.objects import activate, connect, make_project, make_template
+from tests.integration.api.resources.test_connectors import import_into
+from tieline_core.identity.ids import new_id
+
+pytestmark = pytest.mark.cluster
+
+KEY = "k3y-of-the-shop-that-nobody-sees"
+ORDER = {"type": "object", "properties": {"reference": {"type": "string"}}}
+PATHS: dict[str, Any] = {
+    "/orders": {
+        "get": {
+            "operationId": "listOrders",
+            "summary": "List the orders",
+            "parameters": [{"name": "state", "in": "query", "schema": {"type": "string"}}],
+            "responses": {"200": {"description": "ok"}},
+        },
+        "post": {
+            "operationId": "createOrder",
+            "summary": "Create an order",
+            "requestBody": {"required": True, "content": {"application/json": {"schema": ORDER}}},
+            "responses": {"201": {"description": "made"}},
+        },
+    },
+    "/orders/{id}": {
+        "delete": {
+            "operationId": "deleteOrder",
+            "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+            "responses": {"204": {"description": "gone"}},
+        },
+        "get": {
+            "operationId": "getOrder",
+            "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+            "responses": {"200": {"description": "ok"}},
+        },
+    },
+}
+SEEN: list[tuple[str, str, str, bytes]] = []
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[str]:
+    async def handle(request: web.Request) -> web.Response:
+        sent = request.headers.get("X-API-Key", "")
+        SEEN.append((request.method, request.raw_path, sent, await request.read()))
+        if request.path.endswith("/missing"):
+            return web.json_response({"error": "no such order"}, status=404)
+        if request.path.endswith("/large"):
+            return web.Response(text="x" * 100_000)
+        if request.path.endswith("/picture"):
+            return web.Response(body=bytes(range(256)), content_type="image/png")
+        return web.json_response({"orders": [1], "youSent": sent})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    with serving(app) as url:
+        yield url
+
+
+@pytest.fixture
+def described(first: Client, kubectl: Kubectl, org: Organisation, shop: str) -> str:
+    """The id of a system that a connector describes."""
+    connector, system = new_id(), new_id()
+    description = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": PATHS}
+    answer = import_into(first, connector, json.dumps(description).encode())
+    assert answer.status == 201, answer.raw
+    manifest = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "System",
+        "metadata": {
+            "name": system.lower(),
+            "namespace": org.namespace,
+            "labels": {"tieline.dev/id": system},
+        },
+        "spec": {
+            "name": f"Shop {system}",
+            "domain": "shop.example",
+            "templateBaseUrl": shop,
+            "connectorRef": {"name": connector.lower()},
+            "authSchemeConfigs": [
+                {"id": "key", "type": "api-key", "apiKey": {"name": "X-API-Key", "in": "header"}}
+            ],
+        },
+    }
+    kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(manifest))
+    assert eventually("the system", lambda: first("GET", f"/systems/{system}").status == 200)
+    return system
+
+
+@pytest.fixture
+def connection(first: Client, described: str) -> dict[str, Any]:
+    _, template = make_template(first, system=described)
+    return connect(first, template, KEY)
+
+
+@asynccontextmanager
+async def agent(client: Client) -> AsyncIterator[Agent]:
+    """The protocol's client with the token of ``client``."""
+    url = f"{client.url}/api/v2/o/{client.organisation}/mcp"
+    headers = {"Authorization": f"Bearer {client.token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Agent(streamable_http_client(url, http_client=http)) as made,
+    ):
+        yield made
+
+
+async def call(client: Client, tool: str, **given: Any) -> tuple[bool, Any]:
+    """Whether the tool failed, and what it said."""
+    async with agent(client) as made:
+        result = await made.call_tool(tool, given)
+    (content,) = result.content
+    text = content.text  # type: ignore[union-attr]
+    return result.is_error, json.loads(text) if text.startswith("{") else text
+
+
+async def names(client: Client, connection: dict[str, Any], **given: Any) -> set[str]:
+    failed, found = await call(client, "search_operations", connection=connection["id"], **given)
+    return set() if failed else {one["name"] for one in found["operations"]}
+
+
+def open_to(client: Client, connection: dict[str, Any], **tools: Any) -> None:
+    shown = client.ok("PUT", f"/connections/{connection['id']}", {"tools": tools})
+    assert shown.get("tools") == ({"read": False, "operations": [], **tools} if tools else None)
+
+
+async def test_a_connection_is_closed_until_it_says_what_is_open(
+    first: Client, connection: dict[str, Any]
+) -> None:
+    told = "There is no such connection that is open to agents"
+    for tool, more in (("describe_operation", {}), ("call_operation", {})):
+        failed, said = await call(first, tool, connection=connection["id"], operation="listOrders", **more)
+        assert failed
+        assert told in said
+    open_to(first, connection, read=True)
+    assert await names(first, connection) == {"listOrders", "getOrder"}
+    open_to(first, connection, operations=["createOrder"])
+    assert await names(first, connection) == {"createOrder"}
+    open_to(first, connection, read=True, operations=["createOrder"])
+    assert await names(first, connection, search="create ORDER") == {"createOrder"}
+    _, listed = await call(first, "list_connections")
+    assert connection["id"] in {one["id"] for one in listed["connections"]}
+    open_to(first, connection)
+    assert await names(first, connection) == set()
+
+
+async def test_an_agent_describes_and_calls_what_is_open_and_nothing_else(
+    first: Client, connection: dict[str, Any]
+) -> None:
+    one = connection["id"]
+    open_to(first, connection, read=True, operations=["createOrder"])
+    _, found = await call(first, "describe_operation", connection=one, operation="createOrder")
+    assert (found["method"], found["path"], found["requestBody"]["required"]) == ("POST", "/orders", True)
+    assert found["bodySchemas"][0]["properties"] == ORDER["properties"]
+    failed, answer = await call(
+        first, "call_operation", connection=one, operation="listOrders", parameters={"state": "o p&n"}
+    )
+    assert not failed
+    assert answer["status"] == 200
+    assert SEEN[-1] == ("GET", "/orders?state=o+p%26n", KEY, b"")
+    failed, _ = await call(
+        first, "call_operation", connection=one, operation="createOrder", body={"reference": "r"}
+    )
+    assert not failed
+    assert SEEN[-1] == ("POST", "/orders", KEY, b'{"reference":"r"}')
+    sent = len(SEEN)
+    for operation, parameters in (
+        ("deleteOrder", {"id": "1"}),
+        ("getOrder", {"id": "../x"}),
+        ("getOrder", {}),
+    ):
+        failed, _ = await call(
+            first, "call_operation", connection=one, operation=operation, parameters=parameters
+        )
+        assert failed
+    assert len(SEEN) == sent
+
+
+async def test_answers_are_bounded_data_without_credentials(
+    first: Client, connection: dict[str, Any]
+) -> None:
+    open_to(first, connection, read=True)
+
+    async def order(identifier: str) -> tuple[bool, Any]:
+        given = {"connection": connection["id"], "operation": "getOrder", "parameters": {"id": identifier}}
+        return await call(first, "call_operation", **given)
+
+    failed, plain = await order("1")
+    assert not failed
+    assert json.loads(plain["body"]) == {"orders": [1], "youSent": "[redacted]"}
+    failed, missing = await order("missing")
+    assert failed
+    assert (missing["status"], json.loads(missing["body"])) == (404, {"error": "no such order"})
+    _, large = await order("large")
+    assert len(large["body"]) == 32 * 1024
+    assert "100000 bytes" in large["note"]
+    _, picture = await order("picture")
+    assert "body" not in picture
+    assert "no text" in picture["note"]
+
+
+async def test_the_callers_permission_decides(
+    first: Client,
+    connection: dict[str, Any],
+    org: Organisation,
+    token_for: Callable[..., str],
+) -> None:
+    open_to(first, connection, read=True)
+    viewer = replace(first, token=token_for(org.namespace, "agent-viewer", "tieline-viewer"))
+    assert eventually("the role", lambda: viewer("GET", "/connections").status == 200)
+    assert await names(viewer, connection) == {"listOrders", "getOrder"}
+    failed, told = await call(viewer, "call_operation", connection=connection["id"], operation="listOrders")
+    assert failed
+    assert "patch connections" in told
+    assert first("GET", "/mcp").status == 405
+    assert replace(first, token="worthless")("POST", "/mcp", {}).status == 401
+
+
+async def test_end_users_reach_their_own_connections_that_the_organisation_opened(
+    first: Client, described: str
+) -> None:
+    project = make_project(first)
+    _, template = make_template(first, project=project, system=described, dynamic=True)
+    ann, anns = activate(first, project, template, KEY)
+    _, bobs = activate(first, project, template, "of-bob-entirely")
+    session = {"user": {"externalId": ann["externalId"]}, "environmentId": project["environments"][0]["id"]}
+    token = first.ok("POST", "/connect-sessions", session, status=201)["token"]
+    user = replace(first, token=token)
+    own, other = anns["connections"][0], bobs["connections"][0]
+    assert (await call(user, "list_connections"))[1] == {"connections": [], "total": 0}
+    for each in (own, other):
+        open_to(first, each, read=True)
+    _, listed = await call(user, "list_connections")
+    assert [one["id"] for one in listed["connections"]] == [own["id"]]
+    given = {"operation": "getOrder", "parameters": {"id": "1"}}
+    failed, answer = await call(user, "call_operation", connection=own["id"], **given)
+    assert (failed, answer["status"]) == (False, 200)
+    failed, told = await call(user, "call_operation", connection=other["id"], **given)
+    assert failed
+    assert "There is no such connection" in told
+    refused = user(
+        "PUT", f"/connections/{own['id']}", {"tools": {"read": True, "operations": ["deleteOrder"]}}
+    )
+    assert (refused.status, refused.json["fields"][0]["field"]) == (422, "tools")
