@@ -4,6 +4,7 @@ Each request is served by itself, with a JSON answer and without a session, as t
 any request. The SDK's transport is an ASGI application, and gets the request that the dispatcher has read and admitted.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -13,18 +14,28 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from multidict import CIMultiDict
 
+from tieline_api import errors
+
 # One of each request: what the manager says when it starts and ends is no news.
 logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.WARNING)
 
+MOST_SECONDS = 90.0
+"""For a message, whatever it asks for."""
 _LENGTH = "content-length"
 
 
 async def answer(server: Server[Any], *, headers: Mapping[str, str], body: bytes) -> web.Response:
-    """The server's answer to a POST with this body, a message of JSON-RPC, whatever is in it."""
+    """The server's answer to a POST with this body, a message of JSON-RPC, whatever is in it.
+
+    Raises ApiError 504 where a tool does not end.
+    """
     exchange = _Exchange(body)
     manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
-    async with manager.run():
-        await manager.handle_request(_scope(headers), exchange.receive, exchange.send)
+    try:
+        async with asyncio.timeout(MOST_SECONDS), manager.run():
+            await manager.handle_request(_scope(headers), exchange.receive, exchange.send)
+    except TimeoutError:
+        raise errors.ApiError(504, "timeout", "The tool did not end in time; it may still act") from None
     return exchange.response()
 
 
@@ -33,11 +44,16 @@ class _Exchange:
 
     def __init__(self, body: bytes) -> None:
         self._body = body
+        self._is_read = False
         self._status = 500
         self._headers: CIMultiDict[str] = CIMultiDict()
         self._content = bytearray()
 
     async def receive(self) -> dict[str, Any]:
+        """The body, once. Who asks again waits for the client to go away, which cancels all of this."""
+        if self._is_read:
+            await asyncio.Event().wait()
+        self._is_read = True
         return {"type": "http.request", "body": self._body, "more_body": False}
 
     async def send(self, message: Any) -> None:
@@ -66,11 +82,12 @@ def _scope(headers: Mapping[str, str]) -> dict[str, Any]:
             (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
             for name, value in headers.items()
             if name.lower() not in _KEPT_FROM_THE_SDK
-        ],
+        ]
+        + [(b"accept", b"application/json")],
         "client": None,
         "server": None,
     }
 
 
-_KEPT_FROM_THE_SDK = frozenset({"authorization", "cookie", "x-api-key", _LENGTH})
-"""It needs no credentials: the dispatcher has checked them."""
+_KEPT_FROM_THE_SDK = frozenset({"authorization", "cookie", "x-api-key", "accept", _LENGTH})
+"""It needs no credentials: the dispatcher has checked them. Streams are not offered, whatever the client accepts."""

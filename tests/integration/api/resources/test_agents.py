@@ -147,8 +147,8 @@ async def test_a_connection_is_closed_until_it_says_what_is_open(
     first: Client, connection: dict[str, Any]
 ) -> None:
     told = "There is no such connection that is open to agents"
-    for tool, more in (("describe_operation", {}), ("call_operation", {})):
-        failed, said = await call(first, tool, connection=connection["id"], operation="listOrders", **more)
+    for tool in ("describe_operation", "call_operation"):
+        failed, said = await call(first, tool, connection=connection["id"], operation="listOrders")
         assert failed
         assert told in said
     open_to(first, connection, read=True)

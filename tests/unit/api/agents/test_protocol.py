@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from mcp import Client
 from pydantic import Field
 
 from tieline_api import errors
+from tieline_api.agents import transport
 from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool, server_of
 from tieline_api.agents.transport import answer
 from tieline_api.auth.authentication import Caller
@@ -170,3 +172,34 @@ async def test_what_is_no_message_is_answered_with_a_status(url: str, body: byte
     async with ClientSession() as session, session.post(url, data=body, headers=headers) as response:
         assert 400 <= response.status < 500
         assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("method", ["subscriptions/listen", "resources/list", "logging/setLevel", "no/such"])
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_what_the_endpoint_does_not_offer_is_answered_and_never_waited_for(
+    url: str, method: str, version: str
+) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
+    headers = {**ACCEPT, "Mcp-Protocol-Version": version, "Mcp-Method": method}
+    async with ClientSession() as session, session.post(url, json=message, headers=headers) as response:
+        said = await response.text()
+    assert response.status == 406 or json.loads(said)["error"]
+
+
+async def test_a_tool_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(_call: Any, _given: Greeting) -> Result:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(transport, "MOST_SECONDS", 0.05)
+    tool = Tool(name="never", description="Never ends.", arguments=Greeting, permissions=(), run=never)
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    message["params"] = {"name": "never", "arguments": {"name": "Ann"}}
+    with pytest.raises(errors.ApiError) as caught:
+        await answer(server_of(call_of("ann"), (tool,)), headers=ACCEPT, body=json.dumps(message).encode())
+    assert caught.value.status == 504
