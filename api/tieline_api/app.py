@@ -26,6 +26,7 @@ from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.credential_directory import CredentialLookups
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
+from tieline_api.connect_page.routes import add_connect_page
 from tieline_api.connection_requests.client import ConnectionRequests
 from tieline_api.console.credentials import session_credentials
 from tieline_api.console.parts import Console
@@ -208,7 +209,7 @@ class Applications:
 def make_apps(
     kube: Kube, platform: Dependencies, operations: Iterable[Operation] = OPERATIONS
 ) -> Applications:
-    """The aiohttp applications."""
+    """The aiohttp applications. Raises BrandError when the file with the brand cannot be used."""
     table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
     metrics.add_traces(platform.traces.counts)
@@ -259,6 +260,7 @@ def make_apps(
     add_documentation(public, title=TITLE)
     add_callback(public, platform)
     add_start(public, platform, failures)
+    add_connect_page(public, platform)
     if console:
         add_console(public, console)
     public[LEGACY_PODS] = LegacyPods(kube)

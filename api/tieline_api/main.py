@@ -11,6 +11,7 @@ from aiohttp import web
 from tieline_api import create_key
 from tieline_api.app import make_apps, make_dependencies
 from tieline_api.auth.issuers import IssuersError
+from tieline_api.connect_page.brand import BrandError
 from tieline_api.server import json_logging
 from tieline_api.server.graceful_drain import Leaving
 from tieline_api.server.http_server import Runner
@@ -42,7 +43,7 @@ def main() -> int:
     json_logging.set_up(settings.log_level)
     try:
         uvloop.run(serve(settings))
-    except (NoClusterError, IssuersError) as error:
+    except (NoClusterError, IssuersError, BrandError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -12,7 +12,8 @@
 | TIELINE_PUBLIC_API_URL | (none) | base URL that browsers reach the API at; OAuth redirects to <it>/oauth2/callback |
 | TIELINE_REDIRECT_URLS | (none) | pages of applications that OAuth may redirect to instead, separated by commas |
 | TIELINE_LOOPBACK_REDIRECTS | true | whether OAuth may redirect to programs on the user's own machine: true or false |
-| TIELINE_CONNECT_PAGE_URL | (none) | the page for end users that connect sessions lead to |
+| TIELINE_CONNECT_PAGE_URL | the hosted page | a page of your own for end users that connect sessions lead to |
+| TIELINE_CONNECT_BRAND_FILE | (none) | file with the name, colours and texts of the hosted page |
 | TIELINE_OAUTH_STATE_SECONDS | 600 | how long a user may take to authorise (60 to 3600) |
 | TIELINE_ISSUERS_FILE | (none) | file with the issuers of JWTs (docs/api.md); read again when it changes |
 | TIELINE_RATE_LIMIT | 6000 | requests a minute of one caller at one replica; 0 for no limit (0 to 1000000) |
@@ -156,6 +157,7 @@ class Settings(ConsoleSettings):
     """The one that is served; None: all."""
     public_api_url: _BaseUrl = ""
     connect_page_url: _BaseUrl = ""
+    connect_brand_file: str | None = None
     redirect_urls: Annotated[
         frozenset[Annotated[str, AfterValidator(_redirect)]], BeforeValidator(listed)
     ] = frozenset()
@@ -200,6 +202,12 @@ class Settings(ConsoleSettings):
     def runs_path(self) -> Path:
         """The file with the index of runs."""
         return Path(self.runs_file) if self.runs_file else Path(self.traces_file).with_name("tieline-runs.db")
+
+    def connect_page(self, session: str) -> str:
+        """The page of a connect session (``organisation/key``): your own, or ours; "" where neither has a URL."""
+        if self.connect_page_url or not self.public_api_url:
+            return self.connect_page_url
+        return f"{self.public_api_url}/connect/{session}"
 
     @cached_property
     def own_origins(self) -> frozenset[str]:

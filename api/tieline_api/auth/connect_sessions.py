@@ -60,9 +60,18 @@ def new_token(organisation_id: str) -> str:
     return opaque_tokens.new_token(SESSION_PREFIX, organisation_id)
 
 
+def page_key(token: str) -> str:
+    """What names the session in the path of its page."""
+    return opaque_tokens.short_digest(token)
+
+
 def secret_name(token: str) -> str:
     """The name of the Secret that makes ``token`` good."""
-    return opaque_tokens.secret_name("connect-session", token)
+    return _name_of(page_key(token))
+
+
+def _name_of(key: str) -> str:
+    return f"connect-session-{key}"
 
 
 def manifest(token: str, session: ConnectSession, *, user: ObjectView) -> Object:
@@ -162,6 +171,16 @@ class ConnectSessions:
                 origins=frozenset(session.origins),
             ),
         )
+
+    async def frames(self, organisation: str, key: str) -> tuple[str, ...]:
+        """The origins whose pages may show the page of a session (``page_key``) in a frame.
+
+        Those of a session that has ended lately, too, so that its page can say so. None for one that is not there.
+        """
+        namespace = self._namespace_of(organisation)
+        secret = await self._secret(namespace, _name_of(key)) if namespace else None
+        session = read(secret) if secret else None
+        return session.origins if session is not None else ()
 
     def is_live(self, session: ConnectSession) -> bool:
         """Whether the session has not ended yet."""

@@ -22,6 +22,11 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+def short_digest(token: str) -> str:
+    """What names a token where names are short: a part of the hash, from which nobody finds the token."""
+    return digest(token)[:_NAME_DIGITS]
+
+
 def secret_name(kind: str, token: str) -> str:
     """The name of the Secret that makes ``token`` good."""
-    return f"{kind}-{digest(token)[:_NAME_DIGITS]}"
+    return f"{kind}-{short_digest(token)}"

@@ -68,7 +68,7 @@ async def create_session(call: Call[None, rest.ConnectSessionCreate]) -> Reply:
     made = await platform.kube.create(SECRETS, sessions.manifest(token, session, user=user))
     platform.world.connect_sessions.observe(made)
     _audit(call, "created", session)
-    page = platform.settings.connect_page_url
+    page = platform.settings.connect_page(f"{call.organisation.id}/{sessions.page_key(token)}")
     shown = rest.NewConnectSession(
         id=session.id,
         token=token,

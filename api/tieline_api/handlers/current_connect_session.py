@@ -59,6 +59,7 @@ async def get_current_session(call: Call[None, None]) -> Reply:
         environment=rest.Named(id=environment.id, name=environment.name),
         connection=session.connection or None,
         return_url=session.return_url or None,
+        allowed_origins=list(session.origins),
         expires_at=format_time(session.expires_at),
         templates=_templates(call, environment, reach),
         connections=_connections(call, reach),

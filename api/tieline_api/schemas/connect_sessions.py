@@ -128,7 +128,7 @@ class NewConnectSession(Rest):
     token: str
     """The token, for ``Authorization: Bearer``. It is shown here alone."""
     url: str | None = None
-    """The hosted page with the token in its fragment; absent where none is configured."""
+    """The hosted page with the token in its fragment; absent where the API does not know its own public URL."""
     expires_at: TimeOut
     """When it ends."""
 
@@ -166,6 +166,8 @@ class CurrentConnectSession(Rest):
     """The connection that is to be connected again; absent where new ones may be made."""
     return_url: str | None = None
     """Where the user goes afterwards; absent for nowhere."""
+    allowed_origins: list[str]
+    """Origins whose pages may use the token, show the hosted page in a frame, and hear what it tells."""
     expires_at: TimeOut
     """When the session ends."""
     templates: list[ConnectionTemplate]

@@ -869,6 +869,7 @@ class CurrentConnectSession(Strict):
     environment: Named
     connection: Ulid | None = None
     return_url: str | None = None
+    allowed_origins: list[str]
     expires_at: Time
     templates: list[Template]
     connections: list[Connection]

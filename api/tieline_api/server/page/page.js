@@ -21,6 +21,7 @@
   const verdicts = new Map();
   let answered = false;
   let alone = false;
+  const returning = takeReturn();
 
   const WORDS = {
     access_denied: "Access was not allowed, by you or by the system.",
@@ -125,6 +126,7 @@
       const { ok, body } = await post("", problem ? { state, error: problem } : { state, ...brought });
       if (problem) {
         tellConsole(false, document.getElementById("text").textContent);
+        goOn(false);
         return;
       }
       if (ok) {
@@ -132,18 +134,50 @@
         show("done", "Connected", `“${body.connection}” is connected to ${body.system}.`, {
           hint: "You can close this window.",
         });
+        goOn(true);
         return;
       }
       tellConsole(false, reason(body));
       show("failed", "Not connected", reason(body), {
         hint: "Go back to where you came from to try again. You can close this window.",
       });
+      goOn(false);
     } catch {
+      goOn(false);
       if (problem) return;
       show("failed", "Not connected", "The connection could not be finished: the service did not answer.", {
         hint: "Go back to where you came from and connect again.",
       });
     }
+  }
+
+  // The hosted page of end users has begun this in the same window (connect_page/files/returning.js), and says where it
+  // goes on. Read once.
+  function takeReturn() {
+    try {
+      const kept = JSON.parse(window.sessionStorage.getItem("tieline-connect") || "null");
+      return kept && kept.state === state ? kept : null;
+    } catch {
+      return null;
+    }
+  }
+
+  // To the page that has begun it: by closing its window, or by going back, where the token is still kept for it.
+  function goOn(ok) {
+    if (!returning) return;
+    if (returning.close) {
+      window.sessionStorage.removeItem("tieline-connect");
+      if (ok) window.close();
+      return;
+    }
+    if (!/^(\/[\w.~-]+)*\/connect\/[0-9A-Za-z]{26}\/[0-9a-f]{40}(\?[\w=&.~-]*)?$/.test(returning.back || "")) return;
+    if (ok) {
+      window.location.replace(returning.back);
+      return;
+    }
+    const link = document.getElementById("back");
+    link.href = returning.back;
+    link.hidden = false;
   }
 
   function waitForOpener() {
@@ -171,7 +205,7 @@
     return;
   }
   window.addEventListener("message", hear);
-  if (window.opener) {
+  if (window.opener && !returning) {
     waitForOpener();
   } else {
     finish();

@@ -1,0 +1,1 @@
+"""The hosted page where end users connect their accounts."""

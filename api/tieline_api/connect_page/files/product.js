@@ -1,0 +1,48 @@
+// What the page tells the product that shows it in a frame or has opened it: to that product's exact origin alone.
+import { isFramed } from "./token.js";
+
+const SOURCE = "tieline-connect";
+const MOST = 50;
+
+/** Tells the product what happens, once it has said who it is. */
+export class Product {
+  /** @type {{ window: Window, origin: string } | null} */
+  #there = null;
+  /** @type {object[]} */
+  #waiting = [];
+  /** @type {string[] | null} */
+  #origins = null;
+  /** @type {MessageEvent[]} */
+  #early = [];
+
+  constructor() {
+    window.addEventListener("message", (event) => this.#hear(event));
+  }
+
+  /** @param {string[]} origins Those of the session. */
+  allow(origins) {
+    this.#origins = origins;
+    for (const event of this.#early.splice(0)) this.#hear(event);
+  }
+
+  /** @param {string} type @param {Record<string, unknown>} [more] */
+  tell(type, more = {}) {
+    const message = { source: SOURCE, type, ...more };
+    if (this.#there) this.#there.window.postMessage(message, this.#there.origin);
+    else if (this.#waiting.length < MOST) this.#waiting.push(message);
+  }
+
+  /** @param {MessageEvent} event */
+  #hear(event) {
+    const from = isFramed ? window.parent : window.opener;
+    if (!from || event.source !== from || event.data?.source !== SOURCE || event.data.type !== "hello") return;
+    if (!this.#origins) {
+      if (this.#early.length === 0) this.#early.push(event);
+      return;
+    }
+    if (!this.#origins.includes(event.origin)) return;
+    this.#there = { window: from, origin: event.origin };
+    this.tell("ready");
+    for (const message of this.#waiting.splice(0)) from.postMessage(message, event.origin);
+  }
+}
