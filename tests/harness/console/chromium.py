@@ -17,11 +17,11 @@ _OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]
 
 
 @contextmanager
-def chromium(patience_ms: float = PATIENCE_MS) -> Iterator[Browser]:
-    """Chromium, headless. Expectations wait as long as ``patience_ms``."""
+def chromium(patience_ms: float = PATIENCE_MS, *options: str) -> Iterator[Browser]:
+    """Chromium, headless. Expectations wait as long as ``patience_ms``. ``options`` of its command line."""
     install_missing(PROGRAMS, Progress())
     expect.set_options(timeout=patience_ms)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=_OPTIONS)
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=[*_OPTIONS, *options])
         yield browser
         browser.close()

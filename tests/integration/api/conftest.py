@@ -100,8 +100,10 @@ class Client:
 class Server:
     """The application on an event loop of its own."""
 
-    def __init__(self, kubeconfig: Path, **settings: Any) -> None:
+    def __init__(self, kubeconfig: Path, *, port: int = 0, **settings: Any) -> None:
+        """``port`` of the REST API, where that has to be known before; any free one with 0."""
         self._kubeconfig = kubeconfig
+        self._port = port
         self._settings = settings
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -145,16 +147,16 @@ class Server:
         self.platform = make_dependencies(self._kube, settings)
         self.apps = make_apps(self._kube, self.platform)
         self._runners: list[web.AppRunner] = []
-        self.url = await self._serve(self.apps.public)
+        self.url = await self._serve(self.apps.public, self._port)
         api_ports.INTERNAL[self.url] = await self._serve(self.apps.internal)
         api_ports.METRICS[self.url] = await self._serve(self.apps.monitoring)
         await self.platform.world.synced()
 
-    async def _serve(self, app: web.Application) -> str:
+    async def _serve(self, app: web.Application, port: int = 0) -> str:
         runner = Runner(app, shutdown_timeout=2)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
         return f"http://127.0.0.1:{runner.addresses[0][1]}"
 
     async def _stop(self) -> None:

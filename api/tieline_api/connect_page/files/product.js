@@ -10,8 +10,8 @@ export class Product {
   #there = null;
   /** @type {object[]} */
   #waiting = [];
-  /** @type {string[] | null} */
-  #origins = null;
+  /** @type {((origin: string) => boolean) | null} */
+  #isAllowed = null;
   /** @type {MessageEvent[]} */
   #early = [];
 
@@ -19,9 +19,10 @@ export class Product {
     window.addEventListener("message", (event) => this.#hear(event));
   }
 
-  /** @param {string[]} origins Those of the session. */
+  /** @param {string[] | null} origins Those of the session. null where it is not known (any more): a frame stands in
+   * none but its pages, as the policy of the answer says; a window tells nobody. */
   allow(origins) {
-    this.#origins = origins;
+    this.#isAllowed = (origin) => (origins ? origins.includes(origin) : isFramed);
     for (const event of this.#early.splice(0)) this.#hear(event);
   }
 
@@ -36,11 +37,11 @@ export class Product {
   #hear(event) {
     const from = isFramed ? window.parent : window.opener;
     if (!from || event.source !== from || event.data?.source !== SOURCE || event.data.type !== "hello") return;
-    if (!this.#origins) {
+    if (!this.#isAllowed) {
       if (this.#early.length === 0) this.#early.push(event);
       return;
     }
-    if (!this.#origins.includes(event.origin)) return;
+    if (!this.#isAllowed(event.origin)) return;
     this.#there = { window: from, origin: event.origin };
     this.tell("ready");
     for (const message of this.#waiting.splice(0)) from.postMessage(message, event.origin);

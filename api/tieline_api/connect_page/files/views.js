@@ -3,7 +3,7 @@ import { detailsOf, planOf, stateOf } from "./credentials.js";
 import { field, h } from "./dom.js";
 import { propertiesOf, schemaForm } from "./schema.js";
 
-/** @typedef {any} Page The page of main.js. */
+/** @typedef {any} Page The page of page.js. */
 
 const place = () => /** @type {HTMLElement} */ (document.getElementById("page"));
 

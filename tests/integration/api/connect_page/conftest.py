@@ -1,0 +1,127 @@
+"""End users at the hosted page, in a real Chromium that blocks cookies of third parties."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.harness.cluster.kubectl import Organisation
+from tests.harness.console.chromium import PATIENCE_MS, chromium
+from tests.harness.console.watching import watch
+from tests.harness.processes.ports import free_port
+from tests.integration.api.conftest import Client, Server
+from tests.integration.api.connect_page.product import AskingProvider
+from tests.integration.api.objects import API_KEY, make_project, make_system, make_template
+from tieline_core.identity.ids import new_id
+from tieline_protocol.egress import Egress
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "region": {"type": "string", "enum": ["eu", "us"], "title": "Region"},
+        "limit": {"type": "integer", "title": "Orders a day", "minimum": 1},
+    },
+    "required": ["region"],
+}
+BRAND = {
+    "name": "Acme Hub",
+    "colours": {"accent": "#0b5d3b"},
+    "texts": {"de": {"title": "Ihre Werkzeuge"}},
+    "systems": {
+        "shop.example": {"name": "The Shop", "purpose": {"en": "Reads your orders", "de": "Liest Aufträge"}}
+    },
+}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A project whose users bring a login and a key."""
+
+    admin: Client
+    environment: str
+    login: dict[str, Any]
+    key: dict[str, Any]
+    provider: AskingProvider
+
+    def begin(self, *, templates: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+        """A session of a new user, who is called Ann."""
+        body = {
+            "user": {"externalId": f"ann-{new_id()}", "displayName": "Ann"},
+            "environmentId": self.environment,
+            "templates": list(templates),
+            **more,
+        }
+        made: dict[str, Any] = self.admin.ok("POST", "/connect-sessions", body, status=201)
+        return {**made, "externalId": body["user"]["externalId"]}
+
+    def connections(self, user: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.admin.ok("GET", f"/connections?end_user_id={user}")["items"]
+        return found
+
+
+@pytest.fixture(scope="session")
+def server(api_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The API under the URL that browsers have."""
+    folder, port = tmp_path_factory.mktemp("connect"), free_port()
+    (folder / "brand.json").write_text(json.dumps(BRAND))
+    settings = {
+        "public_api_url": f"http://127.0.0.1:{port}",
+        "traces_file": str(folder / "traces.db"),
+        "connect_brand_file": str(folder / "brand.json"),
+        "egress": Egress.parse(allowed=["127.0.0.0/8"]),
+    }
+    with Server(api_kubeconfig, port=port, **settings) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def scene(server: Server, org: Organisation, token_for: Callable[..., str]) -> Iterator[Scene]:
+    admin = Client(server.url, token_for(org.namespace, "admin", "tieline-admin"), org.id)
+    admin.until_known()
+    with AskingProvider() as provider:
+        scopes = [
+            {"name": "orders", "description": "Read orders"},
+            {"name": "refunds", "description": "Refund"},
+        ]
+        scheme = provider.scheme(scopes=scopes, defaultScopes=["orders"])
+        project = make_project(admin)
+        _, login = make_template(
+            admin, project=project, system=make_system(admin, [scheme])["id"], dynamic=True
+        )
+        other = make_system(admin, [API_KEY])
+        _, key = make_template(admin, project=project, system=other["id"], name="stock", dynamic=True)
+        admin.ok("PUT", f"/projects/{project['id']}/variables", SCHEMA)
+        yield Scene(admin, project["environments"][0]["id"], login, key, provider)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium(PATIENCE_MS, "--test-third-party-cookie-phaseout") as running:
+        yield running
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
+    """A browser of a new user. What it refuses or throws fails the test."""
+    made = browser.new_context(locale="en-GB")
+    made.set_default_timeout(PATIENCE_MS)
+    watch(made, complaints)
+    yield made
+    made.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
