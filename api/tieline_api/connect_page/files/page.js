@@ -186,6 +186,7 @@ export class Page {
     const signal = this.#waiting.signal;
     const scheme = detailsOf(this.scheme());
     const scopes = form.scopes ?? scheme.defaultScopes ?? [];
+    const wasWaiting = stateOf(connection) === "waiting";
     const before = connection.updatedAt;
     const state = await initialise(api, session, connection, connection.credentials[0], scopes);
     if (!opened) {
@@ -198,7 +199,7 @@ export class Page {
     const path = `${this.#organisation}/connections/${connection.id}`;
     const isDone = async () => {
       const now = await api.call("GET", path);
-      return stateOf(now) === "connected" && now.updatedAt !== before;
+      return stateOf(now) === "connected" && (wasWaiting || now.updatedAt !== before);
     };
     const { ok, message } = await finished(state, isDone, signal);
     if (!ok) throw new ApiProblem(422, { message });
