@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { luminanceOf, textOn } from "../../api/tieline_api/connect_page/files/colours.js";
 import { credentialOf, planOf, stateOf } from "../../api/tieline_api/connect_page/files/credentials.js";
 import { propertiesOf, widgetOf } from "../../api/tieline_api/connect_page/files/schema.js";
 import { languageOf, TEXTS, textsIn } from "../../api/tieline_api/connect_page/files/texts.js";
@@ -58,3 +59,11 @@ test("what no field fits is entered as JSON", () => {
   expect(widgetOf({ anyOf: [] })).toBe("json");
   expect(propertiesOf({ properties: { any: true } })).toEqual([["any", {}]]);
 });
+
+test.each(["#000", "#fff", "#0b5d3b", "#8fa5ff", "#767676", "#ff0000"])(
+  "text on the accent %s can be read",
+  (accent) => {
+    const [low = 0, high = 0] = [accent, textOn(accent)].map(luminanceOf).sort((a, b) => a - b);
+    expect((high + 0.05) / (low + 0.05)).toBeGreaterThanOrEqual(4.5);
+  },
+);

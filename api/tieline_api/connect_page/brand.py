@@ -5,10 +5,18 @@ A JSON or YAML object; docs/embedding.md shows one. What an organisation sets co
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from tieline_api.errors import field_path
@@ -48,13 +56,22 @@ class Colours(_Part):
     accent: Colour | None = None
     """Buttons and links."""
     on_accent: Colour | None = None
-    """Text on buttons."""
+    """Text on buttons; black or white when left out."""
     background: Colour | None = None
     """The page."""
     surface: Colour | None = None
     """Cards and fields."""
     text: Colour | None = None
     """Text."""
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        together = (self.background, self.surface, self.text)
+        if any(together) and not all(together):
+            raise ValueError(
+                "needs all of background, surface and text, or none: they count in light and in dark"
+            )
+        return self
 
 
 class SystemTexts(_Part):

@@ -14,6 +14,8 @@ export function Integrations() {
   const opened = useRef<Connect | null>(null);
   useEffect(() => () => opened.current?.close(), []);
 
+  const asked = new URLSearchParams(window.location.search);
+  const isPopup = asked.get("mode") === "popup";
   const connect = async () => {
     setOutcome("");
     try {
@@ -21,6 +23,8 @@ export function Integrations() {
       opened.current = open({
         token,
         page,
+        mode: isPopup ? "popup" : "frame",
+        language: asked.get("lang") ?? navigator.language,
         onEvent: (event) => setEvents((before) => [...before, event.type]),
       });
       setOutcome(await opened.current.closed);
@@ -38,7 +42,6 @@ export function Integrations() {
       <p role="status">{outcome}</p>
       <ul aria-label="Events">
         {events.map((type, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the list only grows
           <li key={index}>{type}</li>
         ))}
       </ul>

@@ -1,5 +1,6 @@
 // The page of a connect session: begins with the token and the brand.
 import { Api, ApiProblem } from "./api.js";
+import { paint } from "./colours.js";
 import { Page } from "./page.js";
 import { Product } from "./product.js";
 import { languageOf, textsIn } from "./texts.js";
@@ -12,7 +13,9 @@ const product = new Product();
 
 async function brandOf() {
   try {
-    const response = await fetch(new URL(`../brand/${organisation}`, window.location.href), { credentials: "omit" });
+    const response = await fetch(new URL(`../brand/${organisation}`, window.location.href), {
+      credentials: "omit",
+    });
     return response.ok ? await response.json() : {};
   } catch {
     return {};
@@ -27,10 +30,7 @@ async function start() {
   const t = textsIn(brand, language);
   document.documentElement.lang = language;
   document.title = brand.name ? `${t("title")} · ${brand.name}` : t("title");
-  for (const [name, colour] of Object.entries(brand.colours ?? {})) {
-    const property = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-    document.documentElement.style.setProperty(property, String(colour));
-  }
+  paint(brand.colours ?? {});
   if (!token) {
     showEnd(t("title"), t("ended"));
     return;

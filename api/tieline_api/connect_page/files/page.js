@@ -42,7 +42,7 @@ export class Page {
   #unfinished = new Set();
 
   /**
-   * @param {Api} api
+   * @param {import("./api.js").Api} api
    * @param {any} brand
    * @param {(key: string, values?: Record<string, string>) => string} t
    * @param {import("./product.js").Product} product
@@ -64,7 +64,7 @@ export class Page {
     const texts = this.brand.systems?.[template.domain] ?? {};
     const purposes = texts.purpose ?? {};
     const language = document.documentElement.lang;
-    const purpose = purposes[language] ?? purposes[language.split("-")[0]] ?? purposes.en ?? "";
+    const purpose = purposes[language] ?? purposes[language.split("-")[0] ?? ""] ?? purposes.en ?? "";
     return { name: texts.name || template.name, purpose, logo: texts.logo ?? "", domain: template.domain };
   }
 
@@ -279,15 +279,17 @@ export class Page {
       this.fail(error);
       this.problem = error instanceof SyntaxError ? this.t("invalidJson") : this.#words(error);
       if (error instanceof ApiProblem) {
-        for (const [path, message] of error.fields) this.problems.set(path.replace(/^dynamicVariables\.?/, ""), message);
+        for (const [path, message] of error.fields)
+          this.problems.set(path.replace(/^dynamicVariables\.?/, ""), message);
       }
     }
     this.isBusy = false;
     this.show(this.problem ? "problem" : undefined, this.problem || this.t("saved"));
     if (this.problem) return;
     this.#product.tell("done");
-    if (window.opener) window.close();
-    else if (session.returnUrl && !isFramed) window.location.assign(session.returnUrl);
+    if (isFramed) return;
+    if (session.returnUrl && !window.opener) window.location.assign(session.returnUrl);
+    else window.close(); // of a window that a product has opened; others stay
   }
 
   /** Shows what went wrong. @param {unknown} error */

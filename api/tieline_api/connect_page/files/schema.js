@@ -8,7 +8,7 @@ import { field, h } from "./dom.js";
  * @typedef {{ yes: string, no: string, unset: string, onePerLine: string, optional: string }} Words
  */
 
-/** @param {Schema} schema */
+/** @param {Schema} schema @returns {"text" | "number" | "boolean" | "choice" | "list" | "group" | "json"} */
 export function widgetOf(schema) {
   if (Array.isArray(schema.enum)) return schema.enum.every((each) => typeof each === "string") ? "choice" : "json";
   const types = [schema.type ?? []].flat().filter((each) => each !== "null");
@@ -75,7 +75,9 @@ function entryOf(schema, { name, path, required, value, problems, words }) {
   }
   const { input, read } = INPUTS[kind](schema, value ?? schema.default, words);
   if ("required" in input) input.required = required && kind !== "list";
-  const hint = [schema.description, kind === "list" && words.onePerLine, limitsOf(schema)].filter(Boolean).join(" · ");
+  const hint = [schema.description, kind === "list" && words.onePerLine, limitsOf(schema)]
+    .filter(Boolean)
+    .join(" · ");
   return { element: field(input, { label, hint, problem: problems.get(path) }), read };
 }
 
@@ -92,10 +94,14 @@ function select(choices, chosen) {
   return h("select", {}, ...options);
 }
 
-/** @type {Record<string, (schema: Schema, value: any, words: Words) => { input: HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement, read: () => unknown }>} */
+/** @type {Record<"text" | "number" | "boolean" | "choice" | "list" | "json", (schema: Schema, value: any, words: Words) => { input: HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement, read: () => unknown }>} */
 const INPUTS = {
   boolean: (_schema, value, words) => {
-    const choices = [["", words.unset], ["true", words.yes], ["false", words.no]];
+    const choices = [
+      ["", words.unset],
+      ["true", words.yes],
+      ["false", words.no],
+    ];
     const input = select(choices, value === undefined ? "" : String(value));
     return { input, read: () => (input.value ? input.value === "true" : undefined) };
   },

@@ -90,7 +90,8 @@ export const TEXTS = {
     unset: "Keine Angabe",
     onePerLine: "Ein Wert pro Zeile",
     elsewhere: "Fahren Sie im neuen Fenster fort. Diese Seite zeigt, wenn Sie fertig sind.",
-    blocked: "Der Browser hat kein Fenster geöffnet. Erlauben Sie es, oder öffnen Sie diese Seite in einem eigenen Tab.",
+    blocked:
+      "Der Browser hat kein Fenster geöffnet. Erlauben Sie es, oder öffnen Sie diese Seite in einem eigenen Tab.",
     openTab: "Diese Seite in einem Tab öffnen",
     nowConnected: "{system} ist verbunden.",
     nowDisconnected: "{system} ist getrennt.",
@@ -154,5 +155,7 @@ export function textsIn(brand, language) {
     ...brand.texts?.[language],
   };
   return (key, values = {}) =>
-    (found[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => (Object.hasOwn(values, name) ? values[name] ?? "" : whole));
+    (found[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) =>
+      Object.hasOwn(values, name) ? (values[name] ?? "") : whole,
+    );
 }

@@ -81,7 +81,8 @@ function card(page, template) {
     ),
     system.domain && h("p", { className: "domain" }, system.domain),
     system.purpose && h("p", {}, system.purpose),
-    found.length > 0 && h("ul", {}, ...found.map((/** @type {any} */ each) => connectionItem(page, template, each))),
+    found.length > 0 &&
+      h("ul", {}, ...found.map((/** @type {any} */ each) => connectionItem(page, template, each))),
     isOpen && connectForm(page),
     !isOpen &&
       found.length === 0 &&
@@ -157,7 +158,11 @@ function connectForm(page) {
       "div",
       { className: "buttons" },
       h("button", { type: "submit", className: "primary", disabled: form.isBusy }, submit),
-      plan.authorise && !page.isFramed && button(t("sameWindow"), () => page.connect(true), { page, busy: form.isBusy }),
+      plan.authorise &&
+        !page.isFramed &&
+        // Of a window that a product has opened, the system's pages may cut the way back to it.
+        (!window.opener || form.isBlocked) &&
+        button(t("sameWindow"), () => page.connect(true), { page, busy: form.isBusy }),
       plan.authorise &&
         page.isFramed &&
         form.isBlocked &&
@@ -260,7 +265,11 @@ function settingsOf(page) {
     { className: "card", onsubmit, oninput },
     h("h2", {}, t("settings")),
     ...form.elements,
-    h("div", { className: "buttons" }, h("button", { type: "submit", className: "primary", disabled: page.isBusy }, t("done"))),
+    h(
+      "div",
+      { className: "buttons" },
+      h("button", { type: "submit", className: "primary", disabled: page.isBusy }, t("done")),
+    ),
   );
   return { element, read, isForm: true };
 }

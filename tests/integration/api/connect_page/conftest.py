@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ class Scene:
     login: dict[str, Any]
     key: dict[str, Any]
     provider: AskingProvider
+    users: list[str] = field(default_factory=list)
 
     def begin(self, *, templates: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
         """A session of a new user, who is called Ann."""
@@ -58,7 +59,13 @@ class Scene:
             **more,
         }
         made: dict[str, Any] = self.admin.ok("POST", "/connect-sessions", body, status=201)
-        return {**made, "externalId": body["user"]["externalId"]}
+        self.users.append(body["user"]["externalId"])
+        return {**made, "externalId": self.users[-1]}
+
+    @property
+    def last_user(self) -> str:
+        """The external id of the user of the newest session."""
+        return self.users[-1]
 
     def connections(self, user: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.admin.ok("GET", f"/connections?end_user_id={user}")["items"]

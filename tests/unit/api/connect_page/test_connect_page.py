@@ -127,6 +127,7 @@ async def test_the_brand_is_the_organisations_and_else_the_usual_one(
     [
         ({"name": ""}, "name"),
         ({"colours": {"accent": "red; } body {"}}, "colours.accent"),
+        ({"colours": {"text": "#000"}}, "needs all of background, surface and text"),
         ({"logo": "javascript:alert(1)"}, "logo"),
         ({"logo": "data:text/html;base64,AAAA"}, "logo"),
         ({"organisations": {"acme": {}}}, "organisations"),
