@@ -571,7 +571,7 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     connect_sessions.NewConnectSession: {
         "id": SESSION_ID,
         "token": "tcs_01jd3y8b2c8f3xk5d1vj7q4m6n_oUOkkbGFpXBPbJvLlYCLNbIIV2uQxKYSbXw3YoDHzsU",
-        "url": "https://tieline.example/connect"
+        "url": "https://tieline.example/connect/01JD3Y8B2C8F3XK5D1VJ7Q4M6N/e030943c94322df58078a142619f723caf9da3cc"
         "#tcs_01jd3y8b2c8f3xk5d1vj7q4m6n_oUOkkbGFpXBPbJvLlYCLNbIIV2uQxKYSbXw3YoDHzsU",
         "expiresAt": TIME,
     },
@@ -582,6 +582,7 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
         "project": {"id": PROJECT_ID, "name": "Order sync"},
         "environment": {"id": ENVIRONMENT_ID, "name": "production"},
         "returnUrl": "https://app.example/settings",
+        "allowedOrigins": ["https://app.example"],
         "expiresAt": "2026-11-21T10:30:00Z",
         "templates": [TEMPLATE],
         "connections": [CONNECTION],
