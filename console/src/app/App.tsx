@@ -1,9 +1,10 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect } from "react";
+import { useEffect } from "react";
 import { Redirect, Route, Router, Switch, useLocation } from "wouter";
 import { onSignedOut } from "../api/client";
 import { type Me, SESSION, useMe, useSession } from "../api/session";
 import { Command, Empty, Failure, Loading } from "../components/basics";
+import { page } from "../components/page";
 import { Toasts } from "../components/Toasts";
 import { unescaped } from "../lib/links";
 import { OverviewPage } from "../pages/OverviewPage";
@@ -11,22 +12,22 @@ import { SignInPage } from "../pages/SignInPage";
 import { Frame } from "./Frame";
 import { find, OrganisationContext } from "./organisation";
 
-const RunsPage = lazy(() => import("../pages/RunsPage"));
-const RunPage = lazy(() => import("../pages/RunPage"));
-const ProjectsPage = lazy(() => import("../pages/ProjectsPage"));
-const ProjectPage = lazy(() => import("../pages/ProjectPage"));
-const DeadLettersPage = lazy(() => import("../pages/DeadLettersPage"));
-const ConnectionsPage = lazy(() => import("../pages/ConnectionsPage"));
-const ConnectionPage = lazy(() => import("../pages/ConnectionPage"));
-const SystemPage = lazy(() => import("../pages/SystemPage"));
-const ConnectorPage = lazy(() => import("../pages/ConnectorPage"));
-const SystemsPage = lazy(() => import("../pages/SystemsPage"));
-const SchedulesPage = lazy(() => import("../pages/SchedulesPage"));
-const NotificationsPage = lazy(() => import("../pages/NotificationsPage"));
-const AccessPage = lazy(() => import("../pages/AccessPage"));
-const UsersPage = lazy(() => import("../pages/UsersPage"));
-const UserPage = lazy(() => import("../pages/UserPage"));
-const LogsPage = lazy(() => import("../pages/LogsPage"));
+const RunsPage = page(() => import("../pages/RunsPage"));
+const RunPage = page(() => import("../pages/RunPage"));
+const ProjectsPage = page(() => import("../pages/ProjectsPage"));
+const ProjectPage = page(() => import("../pages/ProjectPage"));
+const DeadLettersPage = page(() => import("../pages/DeadLettersPage"));
+const ConnectionsPage = page(() => import("../pages/ConnectionsPage"));
+const ConnectionPage = page(() => import("../pages/ConnectionPage"));
+const SystemPage = page(() => import("../pages/SystemPage"));
+const ConnectorPage = page(() => import("../pages/ConnectorPage"));
+const SystemsPage = page(() => import("../pages/SystemsPage"));
+const SchedulesPage = page(() => import("../pages/SchedulesPage"));
+const NotificationsPage = page(() => import("../pages/NotificationsPage"));
+const AccessPage = page(() => import("../pages/AccessPage"));
+const UsersPage = page(() => import("../pages/UsersPage"));
+const UserPage = page(() => import("../pages/UserPage"));
+const LogsPage = page(() => import("../pages/LogsPage"));
 
 export function App() {
   return (
@@ -70,41 +71,39 @@ function Organisations({ me }: { me: Me }) {
   return (
     <OrganisationContext value={open}>
       <Frame me={me} organisation={open}>
-        <Suspense fallback={<Loading what="the page" />}>
-          <Switch>
-            <Route path="/:o/overview" component={OverviewPage} />
-            <Route path="/:o/runs" component={RunsPage} />
-            <Route path="/:o/projects" component={ProjectsPage} />
-            <Route path="/:o/projects/:project/runs/:run">
-              {({ project, run }) => <RunPage key={run} project={project} run={run} />}
-            </Route>
-            <Route path="/:o/projects/:project">
-              {({ project }) => <ProjectPage key={project} project={project} />}
-            </Route>
-            <Route path="/:o/logs" component={LogsPage} />
-            <Route path="/:o/dead-letters" component={DeadLettersPage} />
-            <Route path="/:o/schedules" component={SchedulesPage} />
-            <Route path="/:o/notifications" component={NotificationsPage} />
-            <Route path="/:o/access" component={AccessPage} />
-            <Route path="/:o/connections" component={ConnectionsPage} />
-            <Route path="/:o/connections/:connection">
-              {({ connection }) => <ConnectionPage key={connection} connection={connection} />}
-            </Route>
-            <Route path="/:o/systems/:system">{({ system }) => <SystemPage key={system} system={system} />}</Route>
-            <Route path="/:o/connectors/:connector">
-              {({ connector }) => <ConnectorPage key={connector} connector={connector} />}
-            </Route>
-            <Route path="/:o/systems" component={SystemsPage} />
-            <Route path="/:o/users" component={UsersPage} />
-            <Route path="/:o/users/:user">{({ user }) => <UserPage key={user} user={unescaped(user)} />}</Route>
-            <Route path="/:o">
-              <Redirect to={`/${open.namespace}/overview`} replace />
-            </Route>
-            <Route>
-              <Empty title="There is no such page">The command palette (Ctrl K) finds those that there are.</Empty>
-            </Route>
-          </Switch>
-        </Suspense>
+        <Switch>
+          <Route path="/:o/overview" component={OverviewPage} />
+          <Route path="/:o/runs" component={RunsPage} />
+          <Route path="/:o/projects" component={ProjectsPage} />
+          <Route path="/:o/projects/:project/runs/:run">
+            {({ project, run }) => <RunPage key={run} project={project} run={run} />}
+          </Route>
+          <Route path="/:o/projects/:project">
+            {({ project }) => <ProjectPage key={project} project={project} />}
+          </Route>
+          <Route path="/:o/logs" component={LogsPage} />
+          <Route path="/:o/dead-letters" component={DeadLettersPage} />
+          <Route path="/:o/schedules" component={SchedulesPage} />
+          <Route path="/:o/notifications" component={NotificationsPage} />
+          <Route path="/:o/access" component={AccessPage} />
+          <Route path="/:o/connections" component={ConnectionsPage} />
+          <Route path="/:o/connections/:connection">
+            {({ connection }) => <ConnectionPage key={connection} connection={connection} />}
+          </Route>
+          <Route path="/:o/systems/:system">{({ system }) => <SystemPage key={system} system={system} />}</Route>
+          <Route path="/:o/connectors/:connector">
+            {({ connector }) => <ConnectorPage key={connector} connector={connector} />}
+          </Route>
+          <Route path="/:o/systems" component={SystemsPage} />
+          <Route path="/:o/users" component={UsersPage} />
+          <Route path="/:o/users/:user">{({ user }) => <UserPage key={user} user={unescaped(user)} />}</Route>
+          <Route path="/:o">
+            <Redirect to={`/${open.namespace}/overview`} replace />
+          </Route>
+          <Route>
+            <Empty title="There is no such page">The command palette (Ctrl K) finds those that there are.</Empty>
+          </Route>
+        </Switch>
       </Frame>
     </OrganisationContext>
   );
