@@ -37,7 +37,7 @@ from tieline_core.kubernetes import resources as r
 from tieline_operator.cache.organisations import OrganisationClaim
 from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.metrics import EngineCollector
-from tieline_operator.engine.stream_reconciler import EnvironmentReading, Survey
+from tieline_operator.engine.stream_readings import EnvironmentReading, Survey
 from tieline_operator.metrics import Metrics as OperatorMetrics
 from tieline_operator.workload.manifests import HEALTH_PORT
 from tieline_protocol.event_streams import EventStreams

@@ -10,7 +10,7 @@ from tieline_core.identity.names import ENVIRONMENT_LABEL, PROJECT_LABEL
 from tieline_core.kubernetes.resources import ENGINE_SECRETS
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.engine.desired_streams import StreamKey
-from tieline_operator.engine.stream_reconciler import EnvironmentReading, Survey, age
+from tieline_operator.engine.stream_readings import EnvironmentReading, Survey, age
 from tieline_operator.metrics import MAX_NAMED
 
 

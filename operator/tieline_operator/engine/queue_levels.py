@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tieline_operator.engine.desired_streams import StreamKey
-from tieline_operator.engine.stream_reconciler import EnvironmentReading, age
+from tieline_operator.engine.stream_readings import EnvironmentReading, age
 
 QUIET_SECONDS = 60.0
 """Between two changes of an environment's level."""

@@ -23,7 +23,8 @@ from tieline_operator.engine.package_index import PackageIndex
 from tieline_operator.engine.queue_levels import QueueLevel, QueueLevels
 from tieline_operator.engine.state_sweep import StateSweep
 from tieline_operator.engine.stranded_events import OLD, StrandedEvents
-from tieline_operator.engine.stream_reconciler import StreamReconciler, Survey, age
+from tieline_operator.engine.stream_readings import Survey, age
+from tieline_operator.engine.stream_reconciler import StreamReconciler
 from tieline_operator.metrics import Metrics
 from tieline_protocol.event_streams import EventStreams
 

@@ -8,17 +8,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from nats.aio.client import Client
 from nats.js import JetStreamContext
-from nats.js.errors import NotFoundError
 
 from tieline_core.engine.accounts import (
     StreamFacts,
     account_claims_of,
-    delete_accounts,
     ensure_account,
     is_said,
     list_accounts,
@@ -44,7 +41,6 @@ from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
 from tieline_operator.engine.connection_bounds import ConnectionBounds
 from tieline_operator.engine.desired_streams import (
-    KnownStreams,
     StreamKey,
     environment_by_name,
     environments,
@@ -55,50 +51,17 @@ from tieline_operator.engine.desired_streams import (
     streams_of,
 )
 from tieline_operator.engine.keys import EngineKeys
+from tieline_operator.engine.stream_collector import StreamCollector
 from tieline_operator.engine.stream_demand import StreamDemand
+from tieline_operator.engine.stream_readings import NOTHING, EnvironmentReading, Survey, reading_of
 from tieline_operator.queues.clock import Clock
 from tieline_operator.queues.workqueue import WorkQueue
-from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger(__name__)
 
 WORKERS = 8
-GONE_SECONDS = 3600.0
-"""How long an environment must have been gone until its streams are deleted."""
 _ENSURE_SECONDS = 30.0
 _REQUEST_SECONDS = 10.0
-_JUST_SIGNED = timedelta(minutes=1)
-"""Users that were signed in this time stay valid where all earlier ones are revoked: the operator is one of them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnvironmentReading:
-    """What an environment has in the engine."""
-
-    queued: int
-    """Messages in its queue: events, and a token for each key that has some."""
-    waiting: int
-    """Events that wait for a time."""
-    dead_letters: int
-    oldest: datetime | None
-    """When the first message in its queue was stored."""
-    fill: float = 0.0
-    """How full the fullest of its streams is: 1 is full."""
-
-
-NOTHING = EnvironmentReading(queued=0, waiting=0, dead_letters=0, oldest=None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Survey:
-    """What the last look at all streams has found."""
-
-    environments: Mapping[StreamKey, EnvironmentReading] = field(default_factory=dict)
-    streams: int = 0
-    """Of this installation."""
-    missing: int = 0
-    foreign: int = 0
-    """Streams of the account that belong to nobody or to other installations."""
 
 
 class StreamReconciler:
@@ -127,18 +90,17 @@ class StreamReconciler:
         self._system = system
         self._keys = keys
         self._open = open_account
-        self._namespaces = frozenset(namespaces)
         self._healthy = healthy
-        self._now = now
         self.queue: WorkQueue[StreamKey] = WorkQueue(self._reconcile, workers=WORKERS, clock=clock)
         self._demand = StreamDemand(listers)
         self._bounds = ConnectionBounds(listers)
+        self._collector = StreamCollector(
+            listers, limits, open_account=open_account, namespaces=namespaces, now=now
+        )
         self._pushed: dict[StreamKey, str] = {}
         """The fingerprints with which the servers were found to have environments' accounts, or were given them."""
         self._surveyed: Client | None = None
         self._failures: dict[StreamKey, str] = {}
-        self._gone: dict[str, float] = {}
-        """When a stream was first seen without an environment, by name."""
         self._survey_problem = ""
         self.survey_result = Survey()
 
@@ -256,7 +218,8 @@ class StreamReconciler:
             foreign=sum(not _is_known(one, keys) for one in found),
         )
         try:
-            await self._collect_garbage(system, keys, ours, accounts)
+            if self._healthy():
+                await self._collector.collect(system, keys, ours, accounts)
         except Exception as error:
             logger.warning(
                 "The accounts of the event engine cannot be listed: %s", str(error) or type(error).__name__
@@ -301,104 +264,12 @@ class StreamReconciler:
             for key in known.keys() - present:
                 del known[key]
 
-    async def _collect_garbage(
-        self, system: Client, keys: EngineKeys, ours: Mapping[str, StreamFacts], listed: Set[str]
-    ) -> None:
-        """Deletes what environments and organisations have left that have been gone for an hour."""
-        if not self._healthy():
-            return
-        known, now = KnownStreams(self._listers), self._now()
-        histories = {
-            name
-            for name, stream in ours.items()
-            if stream.owner
-            and environment_by_name(name) is None
-            and self._serves(stream.owner.namespace)
-            and stream not in known
-        }
-        accounts = {
-            account: (streams, namespace)
-            for account, (streams, namespace) in (await self._unwanted_accounts(system, keys, listed)).items()
-            if self._serves(namespace) and not known.has_environment(streams)
-        }
-        gone = {*histories, *accounts}
-        self._gone = {name: self._gone.get(name, now) for name in gone}
-        due = sorted(name for name, since in self._gone.items() if now - since >= GONE_SECONDS)
-        for name in due:
-            try:
-                if name in accounts:
-                    await self._delete_account(system, keys, name, *accounts[name])
-                else:
-                    await self._delete_streams(keys, keys.signer, [name])
-            except Exception as error:
-                logger.warning(
-                    "What a deleted environment has left in the event engine cannot be deleted, trying again: %s",
-                    str(error) or type(error).__name__,
-                    extra={"left": name},
-                )
-
-    def _serves(self, namespace: str) -> bool:
-        return not self._namespaces or namespace in self._namespaces
-
-    async def _unwanted_accounts(
-        self, system: Client, keys: EngineKeys, listed: Set[str]
-    ) -> Mapping[str, tuple[EventStreams, str]]:
-        """Accounts of this installation whose environments have no credentials, with environment and namespace."""
-        wanted = {keys.signer.of_environment(one).account for one in environments(self._listers).values()}
-        wanted |= {keys.signer.account, keys.trust.system.public_key}
-        found = {}
-        for account in sorted(listed - wanted):
-            claims = await account_claims_of(system, account)
-            if claims is not None and (owned := keys.owned_environment(account, claims)):
-                found[account] = owned
-        return found
-
-    async def _delete_account(
-        self, system: Client, keys: EngineKeys, account: str, streams: EventStreams, namespace: str
-    ) -> None:
-        """Cuts off whoever is still connected, and deletes all that is in the account, and the account."""
-        now = datetime.now(UTC)
-        revoked = keys.environment_jwt(
-            streams, self._limits, namespace, now, revoked_until=now - _JUST_SIGNED
-        )
-        await push_account(system, revoked)
-        await self._delete_streams(keys, keys.signer.of_environment(streams), None)
-        await delete_accounts(system, keys.trust.deletion_jwt([account], at=datetime.now(UTC)))
-
-    async def _delete_streams(
-        self, keys: EngineKeys, signer: AccountSigner, names: Sequence[str] | None
-    ) -> None:
-        """Deletes streams of an account; None: all of them."""
-        async with self._open(signer) as client:
-            jetstream = _jetstream(client, keys)
-            if names is None:
-                names = [str(one.config.name) for one in await jetstream.streams_info()]
-            for name in names:
-                try:
-                    await jetstream.delete_stream(name)
-                except NotFoundError:
-                    continue
-                logger.info("Deleted a stream whose environment is gone", extra={"stream": name})
-
     def _readings(self, ours: Mapping[str, StreamFacts]) -> dict[StreamKey, EnvironmentReading]:
-        return {
-            key: reading
+        found = {
+            key: reading_of(streams, ours) if streams in self._demand else NOTHING
             for key, streams in environments(self._listers).items()
-            if (reading := self._reading(streams, ours)) is not None
         }
-
-    def _reading(self, streams: EventStreams, ours: Mapping[str, StreamFacts]) -> EnvironmentReading | None:
-        if streams not in self._demand:
-            return NOTHING
-        if any(name not in ours for name in streams.names):
-            return None
-        return EnvironmentReading(
-            queued=ours[streams.queue].messages,
-            waiting=ours[streams.later].messages,
-            dead_letters=ours[streams.dead_letters].messages,
-            oldest=ours[streams.queue].oldest,
-            fill=max(ours[name].fill for name in streams.names),
-        )
+        return {key: reading for key, reading in found.items() if reading is not None}
 
 
 def _is_ours(stream: StreamFacts, keys: EngineKeys) -> bool:
@@ -427,11 +298,6 @@ def _organisation_settings(organisation: str, limits: StreamLimits) -> str:
 
 def _jetstream(client: Client, keys: EngineKeys) -> JetStreamContext:
     return client.jetstream(prefix=keys.trust.management_prefix, timeout=_REQUEST_SECONDS)
-
-
-def age(moment: datetime | None) -> float:
-    """Seconds since a moment; 0 where there is none."""
-    return max(0.0, (datetime.now(UTC) - moment).total_seconds()) if moment else 0.0
 
 
 def _extra(key: StreamKey) -> dict[str, str]:

@@ -39,7 +39,8 @@ from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, PROJEC
 from tieline_operator.engine.connection import EngineConnection, account_client
 from tieline_operator.engine.desired_streams import StreamKey, organisation_stream_names
 from tieline_operator.engine.keys import EngineKeys
-from tieline_operator.engine.stream_reconciler import GONE_SECONDS, StreamReconciler
+from tieline_operator.engine.stream_collector import GONE_SECONDS
+from tieline_operator.engine.stream_reconciler import StreamReconciler
 from tieline_protocol.event_streams import API_CLIENT, PODS, EventStreams
 
 LIMITS = StreamLimits(queue_bytes=16 << 20, runs_bytes=16 << 20, history_bytes=16 << 20)
@@ -445,7 +446,7 @@ async def test_pods_of_a_deleted_environment_cannot_keep_it_nor_stop_that_others
     engine: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their credentials are valid for weeks, and an account takes a limited number of connections."""
-    monkeypatch.setattr("tieline_operator.engine.stream_reconciler._JUST_SIGNED", timedelta(seconds=1))
+    monkeypatch.setattr("tieline_operator.engine.stream_collector._JUST_SIGNED", timedelta(seconds=1))
     async with Operator(engine).at_work() as operator:
         hostile, gone = operator.deploy("hostile"), operator.deploy("gone")
         await until("connected", lambda: operator.connection.client)

@@ -11,7 +11,7 @@ from tests.unit.operator.objects import NAMESPACE
 from tieline_core.kubernetes.resources import ENGINE_SECRETS
 from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.metrics import EngineCollector
-from tieline_operator.engine.stream_reconciler import EnvironmentReading, Survey
+from tieline_operator.engine.stream_readings import EnvironmentReading, Survey
 
 
 class State:

@@ -11,7 +11,7 @@ from tieline_core.engine.trust import EngineTrust
 from tieline_core.kubernetes import resources as r
 from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.queue_levels import QUIET_SECONDS, QueueLevel, QueueLevels
-from tieline_operator.engine.stream_reconciler import EnvironmentReading
+from tieline_operator.engine.stream_readings import EnvironmentReading
 
 KEY = StreamKey(NAMESPACE, "orders-engine")
 WITH_ENGINE = CONFIG.model_copy(update={"engine_url": ("nats://tieline-engine.tieline-system.svc:4222",)})
