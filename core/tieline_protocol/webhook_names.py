@@ -1,12 +1,16 @@
 """Names of webhooks, which are the paths of their URLs: ``orders``, or ``orders/{orderId}`` with a path parameter."""
 
+import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 MAX_NAME = 100
 MAX_SEGMENTS = 8
 MAX_TOOL = 1000
 """Characters of what a webhook does as a tool."""
+MAX_INPUT_SCHEMA = 4096
+"""Characters of the JSON Schema of what a tool takes."""
 USERS = "users"
 """Stands before a user's external id in the URL of a webhook, so no later segment of a name may be this."""
 USER_PARAMETER = "external_id"
@@ -83,6 +87,35 @@ def conflict(name: str, others: Iterable[str]) -> str | None:
     return None
 
 
+def input_schema_problem(schema: Any) -> str | None:
+    """Why this cannot be the JSON Schema of what a tool takes, as what follows it in a sentence; None where it can.
+
+    Whether it is a good schema is for those who read it: nothing here follows it.
+    """
+    if not isinstance(schema, dict):
+        return "must be a dictionary"
+    try:
+        text = json.dumps(schema, allow_nan=False)
+        is_plain = json.loads(text) == schema
+    except (TypeError, ValueError, RecursionError):
+        is_plain, text = False, ""
+    if not is_plain:
+        return "must be plain JSON: dictionaries with texts as keys, lists, texts, numbers, booleans and None"
+    if len(text) > MAX_INPUT_SCHEMA:
+        return f"must be at most {MAX_INPUT_SCHEMA:,} characters of JSON"
+    return None
+
+
+def serving(parts: Sequence[str], names: Iterable[str]) -> str | None:
+    """The webhook among ``names`` whose own path has these parts; None where none has.
+
+    >>> serving(["orders", "latest"], ["orders/{orderId}", "orders/latest"])
+    'orders/latest'
+    """
+    fitting = [name for name in names if _fits(name.split("/"), parts)]
+    return next(iter(most_specific_first(fitting)), None)
+
+
 def most_specific_first(names: Iterable[str]) -> list[str]:
     """The order in which paths are to be matched: literal segments before path parameters."""
     return sorted(names, key=lambda name: [part.startswith("{") for part in name.split("/")])
@@ -93,6 +126,13 @@ def _paths(name: str) -> Iterator[tuple[list[str], bool]]:
     own = name.split("/")
     yield own, False
     yield [*own, USERS, f"{{{USER_PARAMETER}}}"], True
+
+
+def _fits(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a path with these parts matches a name's."""
+    return len(pattern) == len(parts) and all(
+        own.startswith("{") or own == part for own, part in zip(pattern, parts, strict=True)
+    )
 
 
 def _overlap(one: list[str], other: list[str]) -> bool:

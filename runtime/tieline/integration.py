@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -19,7 +19,7 @@ from tieline.scheduling.schedules import (
     Schedule,
 )
 from tieline_protocol.cron import CronError, parse_cron
-from tieline_protocol.webhook_names import MAX_TOOL, registration_problem
+from tieline_protocol.webhook_names import MAX_TOOL, input_schema_problem, registration_problem
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
@@ -56,6 +56,8 @@ class Webhook:
     """Seconds for a run of a queued webhook; None is the pod's setting."""
     tool: str | None = None
     """What it does, for agents that may run it; None where they may not."""
+    input_schema: Mapping[str, Any] | None = None
+    """The JSON Schema of its body, for the same."""
 
     def queues(self, method: str) -> bool:
         """Whether requests of the method are stored, and run later."""
@@ -82,6 +84,7 @@ class Integration:
         retry: Retry | None = None,
         timeout: float | None = None,
         tool: str | None = None,
+        input_schema: Mapping[str, Any] | None = None,
     ) -> Callable[[F], F]:
         """Run the decorated function for requests to ``/<name>`` with one of ``methods``.
 
@@ -106,7 +109,9 @@ class Integration:
         requests with the same value run one at a time, in the order in which they were stored.
 
         ``tool`` opens the webhook to agents, who may run it through the platform: it tells them what the webhook does,
-        in at most 1,000 characters, and must stand in the code as a text.
+        in at most 1,000 characters, and must stand in the code as a text. ``input_schema`` tells them what the body is:
+        a JSON Schema that stands in the code as a dictionary, at most 4,096 characters of JSON. Requests are not
+        checked by it. A tool has no ``connection``, whose credentials no agent has.
 
         Raises ValueError for a name, method or option that is no such thing, or a name that is taken, and
         TypeError for a function that takes other arguments.
@@ -131,10 +136,7 @@ class Integration:
             raise ValueError(f'The delivery of webhook {name!r} must be "direct" or "queued"')
         if delivery == "direct" and not (key is None and retry is None and timeout is None):
             raise ValueError(f'Webhook {name!r}: key, retry and timeout need delivery="queued"')
-        if tool is not None and not 0 < len(tool.strip()) <= MAX_TOOL:
-            raise ValueError(
-                f"Webhook {name!r}: tool says what the webhook does, in 1 to {MAX_TOOL:,} characters"
-            )
+        _check_tool(f"Webhook {name!r}", tool, input_schema, connection)
         _check_key(f"Webhook {name!r}", key)
         _check_retry(f"Webhook {name!r}", retry)
         if timeout is not None:
@@ -156,6 +158,7 @@ class Integration:
                 retry=retry or (Retry() if delivery == "queued" else Retry(attempts=1)),
                 timeout=timeout,
                 tool=tool,
+                input_schema=input_schema,
             )
             return handler
 
@@ -294,6 +297,21 @@ def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
 def _check_webhook_name(name: str, taken: Collection[str]) -> None:
     if problem := registration_problem(name, taken):
         raise ValueError(problem)
+
+
+def _check_tool(what: str, tool: str | None, input_schema: object, connection: str | None) -> None:
+    if tool is None:
+        if input_schema is not None:
+            raise ValueError(f"{what}: input_schema is for agents, so it needs tool")
+        return
+    if not 0 < len(tool.strip()) <= MAX_TOOL:
+        raise ValueError(f"{what}: tool says what the webhook does, in 1 to {MAX_TOOL:,} characters")
+    if connection is not None:
+        raise ValueError(
+            f"{what}: a tool has no connection, whose credentials no agent has; give the function a second webhook"
+        )
+    if input_schema is not None and (problem := input_schema_problem(input_schema)):
+        raise ValueError(f"{what}: input_schema {problem}")
 
 
 def _check_key(what: str, key: str | None) -> None:

@@ -8,12 +8,13 @@ import ast
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from tieline_core.connectors.descriptions.findings import ImportFinding, cut
 from tieline_core.severity import Severity
-from tieline_protocol.webhook_names import MAX_TOOL, name_problem
+from tieline_protocol.webhook_names import MAX_TOOL, input_schema_problem, name_problem
 
 MAX_WEBHOOKS = 256
 MAX_EVENTS = 256
@@ -38,6 +39,8 @@ class Webhook:
     """The function's docstring."""
     tool: str = ""
     """What it does, for agents that may run it; empty where they may not."""
+    input_schema: Mapping[str, Any] | None = None
+    """The JSON Schema of its body, for the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +83,7 @@ def assembled(
     described, description = _description(pairs)
     chosen = chosen[:MAX_WEBHOOKS]
     # What earlier releases saw has the digest that they wrote.
-    seen = [
-        [item.name, item.methods, item.description, *([item.tool] if item.tool else [])] for item in chosen
-    ]
+    seen = [[item.name, item.methods, item.description, *_as_tool(item)] for item in chosen]
     noted = [[item.text, item.location] for item in findings]
     parts = orjson.dumps([seen, noted, described, hashlib.sha256(description).hexdigest()])
     return Interface(
@@ -93,6 +94,12 @@ def assembled(
         description=description,
         events=None if events is None or len(events) > MAX_EVENTS else tuple(events),
     )
+
+
+def _as_tool(webhook: Webhook) -> list[Any]:
+    if not webhook.tool:
+        return []
+    return [webhook.tool, *([webhook.input_schema] if webhook.input_schema else [])]
 
 
 def _description(pairs: Sequence[tuple[str, bytes]]) -> tuple[str | None, bytes]:
@@ -122,13 +129,32 @@ def declared_in(path: str, tree: ast.Module) -> Iterator[Webhook | ImportFinding
         if tool is not None and not (isinstance(tool, ast.Constant) and isinstance(told, str | None)):
             text = f'What the webhook "{name.value}" does as a tool is computed: agents do not see it'
             yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
+        schema, problem = _input_schema(_argument(call, None, "input_schema"))
+        if problem:
+            text = f'The input_schema of the webhook "{name.value}" {problem}: agents do not see it'
+            yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
         described = (ast.get_docstring(function) or "") if function else ""
         yield Webhook(
             name=name.value,
             methods=methods or _USUAL,
             description=_cut(described.strip(), _MAX_TEXT),
             tool=_cut(told.strip(), MAX_TOOL) if isinstance(told, str) else "",
+            input_schema=schema,
         )
+
+
+def _input_schema(node: ast.expr | None) -> tuple[Mapping[str, Any] | None, str | None]:
+    """The schema as it stands in the code, and why there is none that agents can see."""
+    if node is None:
+        return None, None
+    try:
+        found = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None, "is computed"
+    if found is None:
+        return None, None
+    problem = input_schema_problem(found)
+    return (None, problem) if problem else (found, None)
 
 
 def _registrations(tree: ast.Module) -> Iterator[tuple[ast.Call, Function | None]]:

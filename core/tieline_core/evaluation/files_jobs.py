@@ -1,7 +1,8 @@
 """Jobs of the limited process about a project's Python files: what they say, without running them.
 
 A job is ``{"files": [[path, base64 of the content]]}``. Each file gets one answer: ``{"finding": [message, line] or
-null, "templates": [[name, line]], "webhooks": [[name, methods, description]], "unseen": [[text, place]], "events":
+null, "templates": [[name, line]], "webhooks": [[name, methods, description, tool, input
+schema or null]], "unseen": [[text, place]], "events":
 [name] or null}``. There may be fewer answers than files: a job gives the process back after a while, and the caller
 asks again for the files that are left.
 """
@@ -49,7 +50,9 @@ def _answer(path: str, content: bytes) -> dict[str, object]:
         "finding": [problem.message, problem.line] if problem else None,
         "templates": list(templates.items()),
         "webhooks": [
-            [item.name, item.methods, item.description] for item in declared if isinstance(item, Webhook)
+            [item.name, item.methods, item.description, item.tool, item.input_schema]
+            for item in declared
+            if isinstance(item, Webhook)
         ],
         "events": None if events is None else sorted(events),
         "unseen": [[item.text, item.location] for item in declared if not isinstance(item, Webhook)],

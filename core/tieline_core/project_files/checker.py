@@ -111,8 +111,8 @@ class _Read:
     @classmethod
     def of(cls, path: str, result: Mapping[str, Any]) -> "_Read":
         declared = [
-            Webhook(name=name, methods=tuple(methods), description=text)
-            for name, methods, text in result["webhooks"]
+            Webhook(name=name, methods=tuple(methods), description=text, tool=tool, input_schema=schema)
+            for name, methods, text, tool, schema in result["webhooks"]
         ]
         unseen = [
             descriptions.ImportFinding(text, Severity.WARNING, location)

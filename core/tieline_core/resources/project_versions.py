@@ -9,6 +9,7 @@ from tieline_core.connectors.webhooks import MAX_EVENTS, MAX_WEBHOOKS
 from tieline_core.resources.fields import (
     Digest,
     Filename,
+    JsonObject,
     Labels,
     Reference,
     Shape,
@@ -23,6 +24,8 @@ from tieline_core.severity import Severity
 from tieline_protocol.webhook_names import MAX_TOOL
 
 MAX_TOOLS = 64
+MAX_INPUT_SCHEMAS = 64 * 1024
+"""Bytes of the schemas of all tools of a version."""
 
 
 class VersionState(StrEnum):
@@ -73,6 +76,8 @@ class WebhookTool(Shape):
     """The method that agents call it with."""
     description: Annotated[str, StringConstraints(max_length=MAX_TOOL)]
     """What it does, in the author's words."""
+    input_schema: JsonObject | None = None
+    """The JSON Schema of its body, where the code has one."""
 
 
 class VersionInterface(Shape):

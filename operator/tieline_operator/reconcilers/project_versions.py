@@ -1,17 +1,21 @@
 """ProjectVersion: are its files there and sound, and where does it stand among the others?"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
-from tieline_core.connectors.webhooks import Interface
+import orjson
+
+from tieline_core.connectors.webhooks import Interface, Webhook
 from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECT_VERSIONS, PROJECTS
 from tieline_core.project_files.config_maps import FilesMissing
 from tieline_core.project_files.deploy_findings import has_errors, summary
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.parsed_cache import PROJECT, VERSION
 from tieline_core.resources.project_versions import (
+    MAX_INPUT_SCHEMAS,
     MAX_TOOLS,
     FileFinding,
     VersionInterface,
@@ -139,17 +143,23 @@ def _interface(found: Interface) -> VersionInterface:
     names = [webhook.name for webhook in found.webhooks]
     described = {"description_file": found.description_file} if found.description_file else {}
     events = {} if found.events is None else {"events": list(found.events)}
-    tools = [
-        WebhookTool(
+    tools = list(_tools(found.webhooks))
+    offered = {"tools": tools} if tools else {}
+    return VersionInterface(digest=found.digest, webhooks=names, **offered, **described, **events)
+
+
+def _tools(webhooks: Iterable[Webhook]) -> Iterator[WebhookTool]:
+    """Those that agents may run, with their schemas as far as there is room for them."""
+    room = MAX_INPUT_SCHEMAS
+    for webhook in islice((one for one in webhooks if one.tool), MAX_TOOLS):
+        schema = webhook.input_schema
+        room -= len(orjson.dumps(schema)) if schema else 0
+        yield WebhookTool(
             webhook=webhook.name,
             method="POST" if "POST" in webhook.methods else webhook.methods[0],
             description=webhook.tool,
+            **({"input_schema": dict(schema)} if schema and room >= 0 else {}),
         )
-        for webhook in found.webhooks
-        if webhook.tool
-    ]
-    offered = {"tools": tools[:MAX_TOOLS]} if tools else {}
-    return VersionInterface(digest=found.digest, webhooks=names, **offered, **described, **events)
 
 
 _MESSAGES = {

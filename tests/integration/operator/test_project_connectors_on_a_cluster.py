@@ -79,6 +79,25 @@ def versions_of(acting: NamespacedKubectl, connector: str) -> list[dict[str, Any
     ]
 
 
+def test_a_version_says_which_webhooks_agents_may_run_and_what_they_take(acting: NamespacedKubectl) -> None:
+    schema = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+    code = (
+        f'@integration.webhook("refund", tool="Refunds an order.", input_schema={schema!r})\n'
+        "async def refund(ctx, request): ...\n"
+        '@integration.webhook("state", methods=["GET"], tool="Says how it is.")\n'
+        "async def state(ctx, request): ...\n"
+    )
+    acting.apply("Project", "tools", with_files(CODE.format("orders") + code, DESCRIPTION))
+    version = serve(acting, "tools")
+    interface = acting.get("projectversion", version)["status"]["interface"]
+    assert interface["webhooks"] == ["orders", "refund", "state"]
+    refund = {"webhook": "refund", "method": "POST", "description": "Refunds an order."}
+    assert interface["tools"] == [
+        {**refund, "inputSchema": schema},
+        {"webhook": "state", "method": "GET", "description": "Says how it is."},
+    ]
+
+
 def test_a_deploy_updates_the_connector_when_it_changes_something_for_others(
     acting: NamespacedKubectl,
 ) -> None:

@@ -1,6 +1,10 @@
 """What a project offers is read from its files, and nothing of it runs."""
 
+import json
+from typing import Any
+
 import orjson
+import pytest
 
 from tests.unit.connectors.project_interface import interface_of
 from tieline_core.connectors.descriptions.importer import import_description
@@ -85,6 +89,29 @@ def d(): ...
     without = interface_of({"main.py": b'@i.webhook("refund")\ndef a(): ...\n'})
     marked = interface_of({"main.py": b'@i.webhook("refund", tool="Refunds.")\ndef a(): ...\n'})
     assert without.digest != marked.digest
+
+
+@pytest.mark.parametrize(
+    ("written", "seen", "told"),
+    [
+        ("{'type': 'object', 'required': ['id']}", {"type": "object", "required": ["id"]}, ""),
+        ("None", None, ""),
+        ("SCHEMA", None, "is computed"),
+        ("{'a': f(1)}", None, "is computed"),
+        ("[1]", None, "must be a dictionary"),
+        ("{'a': {1}}", None, "must be plain JSON"),
+        ("{1: 'a'}", None, "must be plain JSON"),
+        ("{'a': 1e999}", None, "must be plain JSON"),
+        ("{'a': b'x'}", None, "must be plain JSON"),
+        ("{'a': '" + "x" * 4096 + "'}", None, "at most 4,096 characters"),
+        ("{'a': " + "[" * 90 + "]" * 90 + "}", {"a": json.loads("[" * 90 + "]" * 90)}, ""),
+    ],
+)
+def test_what_a_tool_takes_is_seen_where_it_stands_in_the_code(written: str, seen: Any, told: str) -> None:
+    code = f'@i.webhook("refund", tool="Refunds.", input_schema={written})\ndef a(): ...\n'
+    found = interface_of({"main.py": code.encode()})
+    assert found.webhooks[0].input_schema == seen
+    assert [told in finding.text for finding in found.findings] == ([True] if told else [])
 
 
 def test_what_does_not_parse_or_is_no_webhook_offers_nothing() -> None:

@@ -31,6 +31,10 @@ async def orders(ctx, request):
     await ctx.fetch("shop", "/others")
 
 
+@integration.webhook("refund", tool="Refunds an order.", input_schema={"type": "object", "maxProperties": 2})
+async def refund(ctx, request): ...
+
+
 @integration.webhook(f"computed")
 async def computed(ctx, request): ...
 '''
@@ -74,7 +78,9 @@ async def test_what_is_in_files_is_what_reading_them_here_finds(checker: FilesCh
     assert found.templates == named_templates(sorted(FILES))
     assert found.templates.keys() == {"shop", "storefront", "erp"}
     assert found.interface == interface_of(FILES)
-    assert [webhook.name for webhook in found.interface.webhooks] == ["orders"]
+    assert [webhook.name for webhook in found.interface.webhooks] == ["orders", "refund"]
+    assert found.interface.webhooks[1].tool == "Refunds an order."
+    assert found.interface.webhooks[1].input_schema == {"type": "object", "maxProperties": 2}
     assert len(found.interface.findings) == 1
 
 

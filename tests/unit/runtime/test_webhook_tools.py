@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tieline import Integration
@@ -18,6 +20,29 @@ def test_a_webhook_says_what_it_does_as_a_tool() -> None:
 
     assert integration.webhooks["refund"].tool == "Refunds an order."
     assert integration.webhooks["plain"].tool is None
+
+
+def test_a_tool_says_what_it_takes() -> None:
+    integration = Integration()
+    schema = {"type": "object", "properties": {"id": {"type": "string"}}}
+    integration.webhook("refund", tool="Refunds.", input_schema=schema)(lambda: None)
+    assert integration.webhooks["refund"].input_schema == schema
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"input_schema": {}}, "input_schema is for agents, so it needs tool"),
+        ({"tool": "Refunds.", "connection": "shop"}, "a tool has no connection"),
+        ({"tool": "Refunds.", "input_schema": [1]}, "input_schema must be a dictionary"),
+        ({"tool": "Refunds.", "input_schema": {"a": {1}}}, "input_schema must be plain JSON"),
+        ({"tool": "Refunds.", "input_schema": {1: 1}}, "input_schema must be plain JSON"),
+        ({"tool": "Refunds.", "input_schema": {"a": "x" * 4096}}, "at most 4,096 characters of JSON"),
+    ],
+)
+def test_what_agents_could_not_use_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=f"Webhook 'refund': .*{told}"):
+        Integration().webhook("refund", **options)
 
 
 @pytest.mark.parametrize("tool", ["", "  ", "x" * 1001])
