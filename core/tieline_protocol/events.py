@@ -22,7 +22,7 @@ SCHEDULE = "Nats-Schedule"
 SCHEDULE_TARGET = "Nats-Schedule-Target"
 
 
-RunKind = Literal["webhook", "event", "schedule", "background"]
+RunKind = Literal["webhook", "event", "schedule", "background", "call"]
 
 
 class InvalidEventError(ValueError):

@@ -1,42 +1,106 @@
 """The endpoint: a route beside the operations of REST, which goes the same way through the dispatcher."""
 
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
 from aiohttp import web
 
-from tieline_api.agents import calls, catalogue
-from tieline_api.agents.tools import server_of
-from tieline_api.agents.transport import answer
+from tieline_api import errors
+from tieline_api.agents import calls, catalogue, webhooks
+from tieline_api.agents.tools import Tool
 from tieline_api.auth.permissions import permission
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.use_cases.end_user_checks import itself
 
-TOOLS = (*catalogue.TOOLS, *calls.TOOLS)
+TOOLS = (*catalogue.TOOLS, *calls.TOOLS, *webhooks.TOOLS)
+MOST = 64
+"""Messages under way at a replica."""
+MOST_EACH = 16
+"""Of one organisation."""
+_RETRY_SECONDS = 5.0
 
 
-async def speak(call: Call[None, None]) -> Reply:
-    """Answers a message of the protocol."""
-    server = server_of(call, TOOLS)
-    return Reply(response=await answer(server, headers=call.request.headers, body=call.raw))
+class Answer(Protocol):
+    """Answers a message with the SDK."""
+
+    def __call__(self, call: Call[None, None], tools: tuple[Tool, ...]) -> Awaitable[web.Response]:
+        """The answer to the message that ``call`` brings."""
 
 
-MCP = Operation(
-    id="mcp",
-    method="POST",
-    path=f"{ORGANISATION}/mcp",
-    summary="Speak the Model Context Protocol",
-    handler=speak,
-    permissions=permission("list", "projects"),
-    end_user=itself,
-    own_protocol=True,
-    key_as_bearer=True,
-)
-"""Membership alone: each tool asks for what it needs. It is no operation of REST, and not in its document."""
+class Endpoint:
+    """Answers messages of the protocol, some at a time."""
+
+    def __init__(self) -> None:
+        self._under_way: Counter[str] = Counter()
+
+    async def speak(self, call: Call[None, None]) -> Reply:
+        """The answer to a message. ApiError: 403 for pages of other origins, 429 while too many are under way."""
+        _check_origin(call)
+        with self._turn(call.organisation.id):
+            answer = await asyncio.to_thread(_with_the_sdk)
+            return Reply(response=await answer(call, TOOLS))
+
+    @contextmanager
+    def _turn(self, organisation: str) -> Iterator[None]:
+        if self._under_way[organisation] >= MOST_EACH or self._under_way.total() >= MOST:
+            raise errors.too_many_requests(
+                "Too many messages of agents are under way: try again in a moment", retry_after=_RETRY_SECONDS
+            )
+        self._under_way[organisation] += 1
+        try:
+            yield
+        finally:
+            self._under_way[organisation] -= 1
+            if not self._under_way[organisation]:
+                del self._under_way[organisation]
+
+
+def _with_the_sdk() -> Answer:
+    """Imports the SDK with the first message: it takes a second, and memory that most installations do not need."""
+    from tieline_api.agents.transport import answer  # noqa: PLC0415
+
+    return answer
+
+
+def _check_origin(call: Call[None, None]) -> None:
+    """ApiError 403 for a browser's page that may not call the API: the protocol asks for it (DNS rebinding)."""
+    origin = call.request.headers.get("Origin")
+    if origin is None:
+        return
+    settings, scope = call.platform.settings, call.caller.end_user
+    allowed = (
+        settings.own_origins
+        | settings.cors_origins
+        | (scope.origins or frozenset() if scope else frozenset())
+    )
+    if origin.lower() not in allowed:
+        raise errors.forbidden("Pages of this origin may not speak with the endpoint for agents")
+
+
+def mcp_operation(endpoint: Endpoint) -> Operation:
+    """Membership alone: each tool asks for what it needs. It is no operation of REST, and not in its document."""
+    return Operation(
+        id="mcp",
+        method="POST",
+        path=f"{ORGANISATION}/mcp",
+        summary="Speak the Model Context Protocol",
+        handler=endpoint.speak,
+        permissions=permission("list", "projects"),
+        end_user=itself,
+        own_protocol=True,
+        key_as_bearer=True,
+    )
 
 
 def add_agents(app: web.Application, dispatcher: Dispatcher) -> None:
     """Adds the route. Clients that ask for a stream by GET are told 405, which the protocol knows."""
+    operation = mcp_operation(Endpoint())
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await dispatcher.run(MCP, request)
+        return await dispatcher.run(operation, request)
 
-    app.router.add_post(MCP.path, handle)
+    app.router.add_post(operation.path, handle)

@@ -43,6 +43,11 @@ class OpenConnection:
         """The connection's id."""
         return object_id(self.obj)
 
+    @property
+    def system_name(self) -> str:
+        """The system's name, for people."""
+        return self.system["spec"]["name"] if self.system else "The system"
+
     def allows(self, *, method: str, name: str) -> bool:
         """Whether agents may call this operation through it."""
         return allows(self.obj["spec"]["tools"], method=method, name=name)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -23,12 +24,16 @@ def request_of(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -
 
     ``action`` is the operation as a connector's version has it; ``given`` are its parameters by name.
     """
-    try:
+    with plain_json():
         return _request(action, given, body)
-    except (
-        ValueError,
-        RecursionError,
-    ):  # half a pair of UTF-16, no number, or lists within lists without end
+
+
+@contextmanager
+def plain_json() -> Iterator[None]:
+    """ApiError 422 for what cannot be sent: half a pair of UTF-16, no number, or lists within lists without end."""
+    try:
+        yield
+    except (ValueError, RecursionError):
         raise errors.ApiError(
             422, "invalid", "The parameters and the body must be plain JSON: a part of them cannot be sent"
         ) from None
@@ -44,7 +49,7 @@ def _request(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> 
             continue
         match parameter["in"]:
             case "path":
-                path = path.replace(f"{{{name}}}", quote(_segment(name, value), safe=""))
+                path = path.replace(f"{{{name}}}", quote(path_segment(name, value), safe=""))
             case "query":
                 query += [(key, text) for key, text in _query(parameter, value)]
             case "header":
@@ -62,7 +67,16 @@ def _request(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> 
 
 
 def _check(parameters: list[Any], given: Mapping[str, Any]) -> None:
-    known = {one["name"]: one for one in parameters if one["in"] in ("path", "query", "header")}
+    known = {
+        one["name"]: bool(one["required"]) or one["in"] == "path"
+        for one in parameters
+        if one["in"] in ("path", "query", "header")
+    }
+    check_names(given, known)
+
+
+def check_names(given: Mapping[str, Any], known: Mapping[str, bool]) -> None:
+    """ApiError 422 for parameters that there are not, or that are missing. ``known`` says which are needed."""
     wrong = [
         errors.FieldError(f"parameters.{name[:64]}", "is no parameter of the operation")
         for name in given
@@ -70,8 +84,8 @@ def _check(parameters: list[Any], given: Mapping[str, Any]) -> None:
     ]
     wrong += [
         errors.FieldError(f"parameters.{name}", "is needed")
-        for name, one in known.items()
-        if (one["required"] or one["in"] == "path") and given.get(name) is None
+        for name, is_needed in known.items()
+        if is_needed and given.get(name) is None
     ]
     if wrong:
         there = ", ".join(known) or "none"
@@ -80,11 +94,13 @@ def _check(parameters: list[Any], given: Mapping[str, Any]) -> None:
         )
 
 
-def _segment(name: str, value: Any) -> str:
-    """A value in the path: one part of it, whatever servers decode."""
+def path_segment(name: str, value: Any) -> str:
+    """A value in the path: one part of it, whatever servers decode. ApiError 422 for one that is none."""
     text = _listed(value, ",")
     if text in ("", ".", "..") or "/" in text or "\\" in text:
         raise errors.invalid(f"parameters.{name}", "must not be empty, and must have no slash and be no dots")
+    if not text.isprintable():
+        raise errors.invalid(f"parameters.{name}", "must be printable")
     return text
 
 
@@ -92,6 +108,16 @@ def _header(name: str, text: str) -> str:
     if not text.isprintable() or not text.isascii():
         raise errors.invalid(f"parameters.{name}", "must be printable ASCII")
     return text
+
+
+def query_pairs(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Parameters of a query that no description has: a list is a parameter that stands several times."""
+    return [
+        (name, _text(item))
+        for name, value in given.items()
+        if value is not None
+        for item in (value if isinstance(value, list) else [value])
+    ]
 
 
 def _query(parameter: Mapping[str, Any], value: Any) -> Iterator[tuple[str, str]]:
@@ -118,16 +144,21 @@ def _body(action: Mapping[str, Any], body: Any) -> tuple[bytes, str]:
     kinds = [kind for one in described["definitions"] for kind in one.get("mediaTypes") or ()]
     kind = next((one for one in kinds if _is_json(one)), "" if kinds else "application/json")
     if kind:
-        content = _json(body)
+        content = json_bytes(body)
     elif _FORM in kinds and isinstance(body, dict):
         kind, content = _FORM, urlencode({key: _text(item) for key, item in body.items()}).encode()
     elif kinds[0].startswith("text/") and isinstance(body, str):
         kind, content = kinds[0], body.encode("utf-8", "replace")
     else:
         raise errors.invalid("body", f"cannot be sent as {kinds[0]}: agents send JSON, forms and texts")
+    return bounded(content), kind
+
+
+def bounded(content: bytes) -> bytes:
+    """A body; ApiError 422 for one that is too long."""
     if len(content) > MAX_REQUEST:
         raise errors.invalid("body", f"must have at most {MAX_REQUEST >> 10} KiB")
-    return content, kind
+    return content
 
 
 def _is_json(kind: str) -> bool:
@@ -139,9 +170,9 @@ def _listed(value: Any, separator: str) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _json(value).decode()
+    return value if isinstance(value, str) else json_bytes(value).decode()
 
 
-def _json(value: Any) -> bytes:
+def json_bytes(value: Any) -> bytes:
     """As JSON, whole numbers of any size included."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

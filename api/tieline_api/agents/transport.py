@@ -6,15 +6,17 @@ any request. The SDK's transport is an ASGI application, and gets the request th
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
-from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from multidict import CIMultiDict
 
 from tieline_api import errors
+from tieline_api.agents.server import server_of
+from tieline_api.agents.tools import Tool
+from tieline_api.http.operation import Call
 
 # One of each request: what the manager says when it starts and ends is no news.
 logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.WARNING)
@@ -24,16 +26,17 @@ MOST_SECONDS = 90.0
 _LENGTH = "content-length"
 
 
-async def answer(server: Server[Any], *, headers: Mapping[str, str], body: bytes) -> web.Response:
-    """The server's answer to a POST with this body, a message of JSON-RPC, whatever is in it.
+async def answer(call: Call[Any, Any], tools: Sequence[Tool]) -> web.Response:
+    """The answer to the message of JSON-RPC that a call brings, whatever is in it, by a server with these tools.
 
     Raises ApiError 504 where a tool does not end.
     """
-    exchange = _Exchange(body)
+    exchange = _Exchange(call.raw)
+    server = server_of(call, tools)
     manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
     try:
         async with asyncio.timeout(MOST_SECONDS), manager.run():
-            await manager.handle_request(_scope(headers), exchange.receive, exchange.send)
+            await manager.handle_request(_scope(call.request.headers), exchange.receive, exchange.send)
     except TimeoutError:
         raise errors.ApiError(504, "timeout", "The tool did not end in time; it may still act") from None
     return exchange.response()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import get_args
 
 from tieline_api.runs.model import PageRequest, Run, RunFilter
 from tieline_api.traces.root_runs import RootQuery, RootRun
@@ -18,7 +19,7 @@ from tieline_api.traces.spans import (
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.run_records import RunError, UpstreamAnswer
 
-_KINDS: Mapping[str, DirectKind] = {"webhook": "webhook", "schedule": "schedule", "background": "background"}
+_KINDS: Mapping[str, DirectKind] = {one: one for one in get_args(DirectKind)}
 
 
 def root_query(

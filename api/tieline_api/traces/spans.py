@@ -24,6 +24,7 @@ RUN_ID = "run.id"
 RUN_KIND = "run.kind"
 RUN_TASK = "run.task"
 BACKGROUND = "background"
+CALL = "call"
 UPSTREAM_STATUS = "upstream.status_code"
 UPSTREAM_BODY = "upstream.body"
 SERVICE_NAME = "service.name"
@@ -50,7 +51,7 @@ _REMOTE_PARENT = 0x300
 
 StatusCode = Literal["UNSET", "OK", "ERROR"]
 _STATUS: Mapping[int, StatusCode] = {1: "OK", 2: "ERROR"}
-DirectKind = Literal["webhook", "schedule", "background"]
+DirectKind = Literal["webhook", "schedule", "background", "call"]
 RunSpanKind = Literal["", DirectKind]
 
 
@@ -159,6 +160,8 @@ def _told_run(attributes: Mapping[str, str], name: str, *, root: bool) -> tuple[
     execution = _own_id(attributes, EXECUTION_ID)
     if not root or not execution:
         return "", "", task
+    if attributes.get(RUN_KIND) == CALL:
+        return "call", execution, task
     if attributes.get(TRIGGER) == "timer":
         return "schedule", execution, task
     # What sends a message, such as a request to a queued webhook, is no run itself.

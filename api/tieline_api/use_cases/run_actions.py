@@ -178,6 +178,8 @@ def why_not_again(run: Run) -> str:
 def _no_input(run: Run) -> str:
     if run.kind == "background":
         return "Background work cannot be run again, since nothing of it is kept: events can (ctx.publish)"
+    if run.kind == "call":
+        return "A call of an agent cannot be run again, since nothing of what it sent is kept"
     if run.kind == "schedule":
         return (
             "The run's input is not kept: runs of schedules can be run again that were run while "

@@ -8,7 +8,7 @@ export type RunAttempt = Schemas["RunAttempt"];
 export type RunStatus = Run["status"];
 
 export const STATUSES: RunStatus[] = ["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"];
-export const KINDS: Run["kind"][] = ["webhook", "event", "schedule", "background"];
+export const KINDS: Run["kind"][] = ["webhook", "event", "schedule", "background", "call"];
 
 /** The filters of the list, as they are in the URL. */
 export const RUN_FILTERS = [

@@ -474,7 +474,7 @@ class Empty(Strict):
 
 
 RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"]
-RunKind = Literal["webhook", "event", "schedule", "background"]
+RunKind = Literal["webhook", "event", "schedule", "background", "call"]
 
 
 class RunUser(Strict):

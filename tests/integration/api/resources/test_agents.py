@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from aiohttp import web
-from mcp import Client as Agent
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.local_servers import serving
+from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
-from tests.integration.api.conftest import Client
+from tests.integration.api.agent_client import call
+from tests.integration.api.conftest import Client, Server, of_engine
 from tests.integration.api.objects import activate, connect, make_project, make_template
 from tests.integration.api.resources.test_connectors import import_into
 from tieline_core.identity.ids import new_id
+from tieline_protocol.egress import Egress
 
 pytestmark = pytest.mark.cluster
 
@@ -107,30 +107,33 @@ def described(first: Client, kubectl: Kubectl, org: Organisation, shop: str) -> 
 
 
 @pytest.fixture
-def connection(first: Client, described: str) -> dict[str, Any]:
-    _, template = make_template(first, system=described)
-    return connect(first, template, KEY)
+def projects() -> dict[str, str]:
+    """The projects of connections, by their ids."""
+    return {}
 
 
-@asynccontextmanager
-async def agent(client: Client) -> AsyncIterator[Agent]:
-    """The protocol's client with the token of ``client``."""
-    url = f"{client.url}/api/v2/o/{client.organisation}/mcp"
-    headers = {"Authorization": f"Bearer {client.token}"}
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=60) as http,
-        Agent(streamable_http_client(url, http_client=http)) as made,
-    ):
-        yield made
+@pytest.fixture
+def connection(first: Client, described: str, projects: dict[str, str]) -> dict[str, Any]:
+    project, template = make_template(first, system=described)
+    made = connect(first, template, KEY)
+    projects[made["id"]] = project["id"]
+    return made
 
 
-async def call(client: Client, tool: str, **given: Any) -> tuple[bool, Any]:
-    """Whether the tool failed, and what it said."""
-    async with agent(client) as made:
-        result = await made.call_tool(tool, given)
-    (content,) = result.content
-    text = content.text  # type: ignore[union-attr]
-    return result.is_error, json.loads(text) if text.startswith("{") else text
+@pytest.fixture
+def project_of(projects: dict[str, str]) -> Callable[[dict[str, Any]], str]:
+    return lambda connection: projects[connection["id"]]
+
+
+@pytest.fixture(scope="module")
+def engine_client(
+    api_kubeconfig: Path, engine: NatsServer, client: Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Client]:
+    """The administrator at a replica that may reach this machine, and knows runs."""
+    egress = Egress.parse(allowed=["127.0.0.0/8"])
+    settings = of_engine(engine, tmp_path_factory.mktemp("runs"))
+    with Server(api_kubeconfig, egress=egress, **settings) as started:
+        yield replace(client, url=started.url)
 
 
 async def names(client: Client, connection: dict[str, Any], **given: Any) -> set[str]:
@@ -193,6 +196,59 @@ async def test_an_agent_describes_and_calls_what_is_open_and_nothing_else(
         )
         assert failed
     assert len(SEEN) == sent
+
+
+async def test_each_call_is_a_run_with_a_trace_that_says_who_called_what_and_nothing_that_was_sent(
+    first: Client, engine_client: Client, connection: dict[str, Any], project_of: Callable[..., str]
+) -> None:
+    open_to(first, connection, read=True, operations=["createOrder"])
+    sent = {"connection": connection["id"], "operation": "createOrder", "body": {"reference": "s3nt-by-ann"}}
+    failed, made = await call(engine_client, "call_operation", **sent)
+    assert not failed, made
+    given = {"connection": connection["id"], "operation": "getOrder", "parameters": {"id": "missing"}}
+    failed, missing = await call(engine_client, "call_operation", **given)
+    assert failed
+    project = project_of(connection)
+
+    wanted = {made["run"], missing["run"]}
+
+    def runs() -> Any:
+        found = {run["id"]: run for run in engine_client.ok("GET", "/runs?kind=call")["items"]}
+        return found if wanted <= found.keys() else None
+
+    found = eventually("the runs", runs)
+    good, bad = found[made["run"]], found[missing["run"]]
+    assert (good["kind"], good["task"], good["status"]) == ("call", "createOrder", "succeeded")
+    assert (bad["task"], bad["status"], bad["error"]["upstream"]) == (
+        "getOrder", "failed", {"status": 404, "body": ""},
+    )  # fmt: skip
+    assert engine_client.ok("GET", f"/projects/{project}/runs/{good['id']}")["traceId"] == good["traceId"]
+    trace = engine_client.ok("GET", f"/projects/{project}/traces/{bad['traceId']}")
+    (span,) = trace["spans"]
+    told = {one["key"]: one["value"] for one in span["attributes"]}
+    assert told["caller"].startswith("system:serviceaccount:")
+    assert (told["connection"], told["operation"], told["http.route"], told["http.response.status_code"]) == (
+        connection["id"], "getOrder", "/orders/{id}", "404",
+    )  # fmt: skip
+    for run in (good, bad):
+        answer = engine_client("GET", f"/projects/{project}/traces/{run['traceId']}").raw.decode()
+        for secret in (KEY, "s3nt-by-ann", "missing", "no such order"):
+            assert secret not in answer
+    refused = engine_client("POST", f"/projects/{project}/runs/{good['id']}/replay", {})
+    assert (refused.status, "nothing of what it sent is kept" in refused.json["message"]) == (409, True)
+
+
+async def test_a_call_that_no_environment_could_show_is_refused_and_not_sent(
+    first: Client, connection: dict[str, Any], project_of: Callable[..., str]
+) -> None:
+    open_to(first, connection, read=True)
+    first.ok("DELETE", f"/projects/{project_of(connection)}", status=204)
+    assert eventually("the end", lambda: first("GET", f"/projects/{project_of(connection)}").status == 404)
+    before = len(SEEN)
+    failed, told = await call(first, "call_operation", connection=connection["id"], operation="listOrders")
+    assert failed
+    assert "No environment uses the connection" in told
+    assert len(SEEN) == before
 
 
 async def test_answers_are_bounded_data_without_credentials(

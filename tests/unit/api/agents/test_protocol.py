@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,16 +13,17 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from mcp import Client
+from multidict import CIMultiDict, CIMultiDictProxy
 from pydantic import Field
 
 from tieline_api import errors
 from tieline_api.agents import transport
-from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool, server_of
+from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool
 from tieline_api.agents.transport import answer
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
 from tieline_api.cache.organisations import Organisation
-from tieline_api.http.operation import Call
+from tieline_api.http.operation import Call, PassedOn
 
 MODES = ("auto", "legacy")
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -71,7 +72,7 @@ class Access:
             raise errors.forbidden(f"You may not {needed[0]}")
 
 
-def call_of(user: str) -> Call[Any, Any]:
+def call_of(user: str, headers: Mapping[str, str], body: bytes) -> Call[Any, Any]:
     return Call(
         platform=SimpleNamespace(access=Access()),  # type: ignore[arg-type]
         organisation=Organisation(id="01ARZ3NDEKTSV4RRFFQ69G5FAV", namespace="acme"),
@@ -79,6 +80,8 @@ def call_of(user: str) -> Call[Any, Any]:
         path={},
         query=None,
         body=None,
+        raw=body,
+        passed_on=PassedOn(method="POST", path="", headers=CIMultiDictProxy(CIMultiDict(headers))),
     )
 
 
@@ -87,8 +90,8 @@ async def url() -> AsyncIterator[str]:
     """Where the endpoint is; its path names the caller."""
 
     async def handle(request: web.Request) -> web.Response:
-        server = server_of(call_of(request.match_info["user"]), TOOLS)
-        return await answer(server, headers=request.headers, body=await request.read())
+        call = call_of(request.match_info["user"], request.headers, await request.read())
+        return await answer(call, TOOLS)
 
     app = web.Application()
     app.router.add_post("/{user}", handle)
@@ -201,5 +204,5 @@ async def test_a_tool_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatc
     message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     message["params"] = {"name": "never", "arguments": {"name": "Ann"}}
     with pytest.raises(errors.ApiError) as caught:
-        await answer(server_of(call_of("ann"), (tool,)), headers=ACCEPT, body=json.dumps(message).encode())
+        await answer(call_of("ann", ACCEPT, json.dumps(message).encode()), (tool,))
     assert caught.value.status == 504
