@@ -227,15 +227,20 @@ def _objects(found: Objects, *, names: bool) -> Iterable[Metric]:
         (((str(state),), states[str(state)]) for state in EnvironmentState),
     )
     yield _incidents(found)
-    refused = sum(
-        (find_condition(item, CONDITION) or {}).get("status") == "False"
-        for item in found.get(CONNECTIONS, ())
+    yield _refused(found.get(CONNECTIONS, ()), names=names)
+
+
+def _refused(connections: Sequence[Object], *, names: bool) -> Metric:
+    refused = sorted(
+        _name_of(item)
+        for item in connections
+        if (find_condition(item, CONDITION) or {}).get("status") == "False"
     )
-    yield _gauge(
+    return _gauge(
         "tieline_operator_connections_refused",
-        "Connections whose credentials their systems refuse",
-        (),
-        [((), refused)],
+        "Connections whose credentials their systems refuse: 1 for each, or their number",
+        ("object_namespace", "object") if names else (),
+        [(name, 1) for name in refused[:MAX_NAMED]] if names else [((), len(refused))],
     )
 
 

@@ -57,7 +57,11 @@ def _operator() -> CollectorRegistry:
         "metadata": {"name": "orders", "namespace": "acme"},
         "status": {"environments": [{"name": "production", "status": "running"}]},
     }
-    metrics.watch_objects(lambda: {r.PROJECTS: [project]})
+    refused = {
+        "metadata": {"name": "shop", "namespace": "acme"},
+        "status": {"conditions": [{"type": "CredentialsAccepted", "status": "False"}]},
+    }
+    metrics.watch_objects(lambda: {r.PROJECTS: [project], r.CONNECTIONS: [refused]})
     metrics.watch_organisations(
         lambda: {"new": OrganisationClaim(id="01BX5ZZKBKACTAV9WEVGEMMVRZ", older="acme")}
     )
@@ -281,6 +285,7 @@ def test_alerts_about_runs_and_environments_name_the_project_and_the_environment
         ("what was given up", "tieline_operator_engine_dead_letters", "TielineDeadLetters"),
         ("what is tried again", "tieline_events_retried_total", "TielineEventsRetried"),
         ("what the limits of systems hold up", "tieline_limit_reached_total", "TielineLimitsReached"),
+        ("whom systems refuse", "tieline_operator_connections_refused", "TielineConnectionsRefused"),
         ("what people are not told", "tieline_operator_notifications_total", "TielineNotificationsFail"),
     ],
 )

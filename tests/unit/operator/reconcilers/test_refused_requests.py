@@ -65,3 +65,16 @@ async def test_a_metric_counts_the_connections_that_are_refused() -> None:
     metrics = Metrics()
     metrics.watch_objects(lambda: {r.CONNECTIONS: there.world[r.CONNECTIONS].list()})
     assert b"tieline_operator_connections_refused 1.0" in generate_latest(metrics.registry)
+
+
+async def test_the_metric_names_them_where_names_are_wanted_and_is_gone_once_they_are_accepted() -> None:
+    there = connected()
+    await reported(there, json.dumps(REFUSED))
+    metrics = Metrics(object_names=True)
+    metrics.watch_objects(lambda: {r.CONNECTIONS: there.world[r.CONNECTIONS].list()})
+    (found,) = there.world[r.CONNECTIONS].list()
+    place = f'object="login",object_namespace="{found["metadata"]["namespace"]}"'
+    line = f"tieline_operator_connections_refused{{{place}}} 1.0"
+    assert line.encode() in generate_latest(metrics.registry)
+    await reported(there, json.dumps({**REFUSED, "accepted": "2026-11-25T11:00:00Z"}))
+    assert b"tieline_operator_connections_refused{" not in generate_latest(metrics.registry)
