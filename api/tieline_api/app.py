@@ -75,6 +75,7 @@ from tieline_api.store.expiry_gc import ExpiredCredentialCollector
 from tieline_api.store.operation_index import OperationIndex
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.refusal_reports import RefusalReports
+from tieline_api.store.schedules import ScheduleRecords
 from tieline_api.store.secret_gc import SecretCollector
 from tieline_api.store.stored_documents import make_documents
 from tieline_api.store.writer import Writer
@@ -142,6 +143,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         engine=engine,
         environments=environments,
         documents=make_documents(kube, engine),
+        schedule_records=ScheduleRecords(engine),
         waiting_limits=WaitingLimits(environments),
         limits=limits,
         connection_requests=ConnectionRequests(settings.egress, limits),

@@ -31,6 +31,7 @@ from tieline_api.store.documents import Documents
 from tieline_api.store.operation_index import OperationIndex
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.refusal_reports import RefusalReports
+from tieline_api.store.schedules import ScheduleRecords
 from tieline_api.store.secret_gc import SecretCollector
 from tieline_api.store.writer import Writer
 from tieline_api.traces.backends import Traces
@@ -91,6 +92,8 @@ class Dependencies:
     """The accounts of environments: their events, steps and dead letters."""
     documents: Documents
     """What integrations keep between runs."""
+    schedule_records: ScheduleRecords
+    """How far the schedules of organisations are."""
     waiting_limits: WaitingLimits
     limits: LimitStates
     """Decides which pod may send requests through connections with limits."""

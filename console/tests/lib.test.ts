@@ -74,13 +74,37 @@ test("what is broken comes with the worst first", () => {
     { id: "c1", name: "soon", ...credential([], "2026-01-03T00:00:00Z") },
     { id: "c2", name: "refused", ...credential(["the token is revoked"], null) },
     { id: "c3", name: "fine", ...credential([], "2027-01-01T00:00:00Z") },
+    {
+      id: "c4",
+      name: "Shop",
+      ...credential([], null),
+      refused: { status: 401, count: 12, since: "2026-01-01T00:00:00Z", lastAt: "2026-01-01T23:00:00Z" },
+    },
   ];
-  const found = problems([project] as never, [run, { ...run, id: "r2" }] as never, connections as never, now);
+  const late = [
+    {
+      id: "s1",
+      name: "nightly",
+      projectId: "p1",
+      projectName: "Orders",
+      environmentId: "e1",
+      environmentName: "production",
+      missed: "2026-01-01T22:00:00Z",
+    },
+  ];
+  const found = problems(
+    { projects: [project], dead: [run, { ...run, id: "r2" }], connections, late } as never,
+    now,
+  );
   expect(found.map((each) => each.title)).toEqual([
     "Orders · production is in error",
+    "Shop: its system refuses the credentials",
     "Connection refused cannot be used",
     "2 dead letters of sync",
+    "Schedule nightly did not run",
     "Connection soon expires soon",
   ]);
-  expect(found[2]?.href).toBe("/runs?status=dead&task=sync&project=p1&environment=production");
+  expect(found[1]?.detail).toContain("at least 12 requests with 401");
+  expect(found[4]?.href).toBe("/schedules?project=p1&environment=production");
+  expect(found[3]?.href).toBe("/runs?status=dead&task=sync&project=p1&environment=production");
 });

@@ -50,6 +50,10 @@ RARE: dict[str, dict[Right, str]] = {
             OURS, "connections", "expose"
         ): "a verb that no request has, which an admission policy asks for: "
         "tests/integration/api/access/test_exposed_connections.py",
+        Right(
+            OURS, "projectversions", "attest"
+        ): "a verb that no request has, which an admission policy asks for: "
+        "tests/integration/policies/test_version_authors_on_a_cluster.py",
         Right("", "namespaces", "get"): "one organisation served by TIELINE_NAMESPACES: tests/install",
     },
 }

@@ -98,9 +98,7 @@ def environments_to_rest(
                 or status.get("createdAt")
                 or created_at(project),
                 config=_config(project, item),
-                deployed_version=rest.DeployedVersion(id=object_id(version), name=version_name(version))
-                if version
-                else None,
+                deployed_version=_deployed(version) if version else None,
                 rollout=rollout(project, item, version),
                 message=status.get("message") or None,
                 files=files_to_rest(files) if files is not None else None,
@@ -108,6 +106,14 @@ def environments_to_rest(
             )
         )
     return result
+
+
+def _deployed(version: ObjectView) -> rest.DeployedVersion:
+    return rest.DeployedVersion(
+        id=object_id(version),
+        name=version_name(version),
+        created_by=version["spec"].get("createdBy") or None,
+    )
 
 
 def served_version(item: ObjectView, status: ObjectView, versions: Versions) -> ObjectView | None:
@@ -191,4 +197,5 @@ def version_to_rest(version: ObjectView) -> rest.Version:
         created_at=created_at(version),
         labels=spec.get("labels") or {},
         description=spec.get("versionDescription") or None,
+        created_by=spec.get("createdBy") or None,
     )

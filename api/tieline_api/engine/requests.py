@@ -27,7 +27,11 @@ logger = logging.getLogger("tieline.engine")
 
 TIMEOUT = 5.0
 """Seconds for one answer of the engine."""
+_PAGE = 500
+"""Messages that are asked for at once."""
 _NOT_FOUND = "404"
+_END = "204"
+_NOBODY = "503"
 _NOT_FOUND_CODE = 404
 
 
@@ -85,6 +89,20 @@ class EngineRequests(ABC):
         """The oldest message at a subject, which may have wildcards; None for none. Raises as ``ask``."""
         return await self._direct(stream, {"seq": 1, "next_by_subj": subject})
 
+    async def all_at(self, stream: str, subject: str, *, most: int) -> list[StoredMessage]:
+        """At most ``most`` messages at a subject, which may have wildcards, the oldest first. Raises as ``ask``.
+
+        It is for streams with one message a subject. None where there is no such stream.
+        """
+        found: list[StoredMessage] = []
+        while len(found) < most:
+            start = found[-1].sequence + 1 if found else 1
+            page = await self._page(stream, subject, start, min(_PAGE, most - len(found)))
+            if not page:
+                break
+            found += page
+        return found
+
     async def delete(self, stream: str, sequence: int) -> bool:
         """Deletes a message; whether it was there. Raises as ``ask``."""
         try:
@@ -118,15 +136,37 @@ class EngineRequests(ABC):
             if await self.stream_info(stream) is not None:
                 raise
             return None
-        headers = answer.headers or {}
-        status = headers.get("Status")
-        if status == _NOT_FOUND:
+        if _status(answer) == _NOT_FOUND:
             return None
-        if status is not None or "Nats-Sequence" not in headers:
-            raise EngineUnavailableError
-        return StoredMessage(
-            int(headers["Nats-Sequence"]), headers.get("Nats-Subject", ""), headers, answer.data
-        )
+        return _stored(answer)
+
+    async def _page(self, stream: str, subject: str, start: int, size: int) -> list[StoredMessage]:
+        """The next messages at a subject; the engine sends as many as fit into its own bounds, and then says so."""
+        wanted = {"seq": start, "next_by_subj": subject, "batch": size}
+
+        async def work(jetstream: JetStreamContext) -> list[StoredMessage]:
+            client, found = client_of(jetstream), []
+            inbox = client.new_inbox()
+            answers = await client.subscribe(inbox)
+            try:
+                await client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(wanted).encode(), reply=inbox)
+                while (status := _status(answer := await answers.next_msg(timeout=TIMEOUT))) is None:
+                    found.append(_stored(answer))
+            finally:
+                await answers.unsubscribe()
+            if status == _NOBODY:
+                raise NoStreamError
+            if status not in (_NOT_FOUND, _END):
+                raise EngineUnavailableError
+            return found
+
+        try:
+            return await self.ask(work)
+        except NoStreamError:
+            # Nobody answers for a stream that is not there.
+            if await self.stream_info(stream) is not None:
+                raise EngineUnavailableError from None
+            return []
 
 
 async def answer_of(
@@ -157,6 +197,19 @@ async def answer_of(
     except (nats.errors.Error, TimeoutError, OSError) as error:
         logger.warning("The event engine does not answer: %s", described(error))
         raise EngineUnavailableError from None
+
+
+def _status(answer: Msg) -> str | None:
+    """What the engine says itself; None for a message of a stream."""
+    found: str | None = (answer.headers or {}).get("Status")
+    return found
+
+
+def _stored(answer: Msg) -> StoredMessage:
+    headers = answer.headers or {}
+    if "Status" in headers or "Nats-Sequence" not in headers:
+        raise EngineUnavailableError
+    return StoredMessage(int(headers["Nats-Sequence"]), headers.get("Nats-Subject", ""), headers, answer.data)
 
 
 def client_of(jetstream: JetStreamContext) -> Client:

@@ -128,7 +128,13 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
         files = given_files(body.files)
     await refuse_unrunnable(platform, obj, environment, files, labels)
     version = await create_version(
-        platform, obj, files, labels, name=body.version_name, description=body.version_description
+        platform,
+        obj,
+        files,
+        labels,
+        author=call.caller.username,
+        name=body.version_name,
+        description=body.version_description,
     )
 
     def change(live: Object, mine: Object) -> None:

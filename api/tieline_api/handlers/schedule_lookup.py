@@ -138,7 +138,7 @@ class SchedulesOfEnvironment:
             return None
 
     def _id(self, schedule: RegisteredSchedule) -> str:
-        return child_id(self.environment.id, f"schedule/{schedule.name}")
+        return schedule_id(self.environment.id, schedule.name)
 
     def _of(self, environment: str) -> ScheduleStore:
         project, call = self.environment.project, self.call
@@ -162,6 +162,11 @@ class SchedulesOfEnvironment:
     @property
     def _is_suspended(self) -> bool:
         return bool(self._item.get("suspended")) or self._status.get("status") == EnvironmentState.SUSPENDED
+
+
+def schedule_id(environment: str, schedule: str) -> str:
+    """The id of a schedule, by its environment's id and its name."""
+    return child_id(environment, f"schedule/{schedule}")
 
 
 def _began(run: Run | None) -> datetime | None:

@@ -25,7 +25,13 @@ async def add_version(call: Call[None, rest.VersionCreate]) -> Reply:
     labels = (obj["spec"].get("labels") or {}) if body.labels is None else body.labels
     refuse_names(files, labels)
     version = await create_version(
-        call.platform, obj, files, labels, name=body.name, description=body.description
+        call.platform,
+        obj,
+        files,
+        labels,
+        author=call.caller.username,
+        name=body.name,
+        description=body.description,
     )
     return Reply(body=version_to_rest(version))
 

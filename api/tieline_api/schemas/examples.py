@@ -135,6 +135,7 @@ VERSION: Example = {
     "state": "ready",
     "createdAt": TIME,
     "labels": {"team": "ops"},
+    "createdBy": "oidc:ann@acme.example",
 }
 VERSION_DIFF: Example = {
     "from": {"id": VERSION_ID, "name": "First"},
@@ -404,6 +405,15 @@ SCHEDULER: Example = {
     "lastRunId": "01JD5Q2RK0ZX9KQW8T2V4N6P0M",
     "lastRunStatus": "succeeded",
 }
+LATE_SCHEDULER: Example = {
+    "id": SCHEDULER_ID,
+    "name": "products",
+    "projectId": PROJECT_ID,
+    "projectName": "Order sync",
+    "environmentId": ENVIRONMENT_ID,
+    "environmentName": "production",
+    "missed": TIME,
+}
 
 KEY_OF_CI: Example = {
     "id": API_KEY_ID,
@@ -479,6 +489,7 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     projects.VariablesSchema: SCHEMA,
     schedules.Scheduler: SCHEDULER,
     schedules.SchedulerList: [SCHEDULER],
+    schedules.LateSchedulerList: {"items": [LATE_SCHEDULER], "totalCount": 1},
     schedules.RunNow: {"user": "ann"},
     schedules.SchedulerUpdate: {"paused": True},
     projects.SchemaPatch: {"op": "add", "path": "/properties/region", "value": {"type": "string"}},

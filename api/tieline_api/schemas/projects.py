@@ -43,6 +43,8 @@ class DeployedVersion(Rest):
     """The version's id."""
     name: str
     """Its name."""
+    created_by: str | None = None
+    """Who made it, as in the list of versions."""
 
 
 class DeploymentSpec(Rest):
@@ -351,6 +353,9 @@ class Version(Rest):
     """Its labels."""
     description: str | None = None
     """What is new in it; absent where nobody has said that."""
+    created_by: str | None = None
+    """Who made it: the user's name in RBAC. Absent where that is not known: for versions that the operator made of
+    files in ConfigMaps or from Git, and for those that were made with other tools."""
 
 
 class VersionPage(Page):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, RootModel, StrictBool, StringConstraints
 
-from tieline_api.schemas.base import Rest, TimeOut, UlidOut
+from tieline_api.schemas.base import Query, Rest, TimeOut, UlidOut
 from tieline_protocol.run_records import RunStatus
 
 
@@ -41,6 +41,41 @@ class Scheduler(Rest):
 
 class SchedulerList(RootModel[list[Scheduler]]):
     """All schedules of an environment, by name."""
+
+
+class LateQuery(Query):
+    """How many late schedules."""
+
+    first: Annotated[int, Field(ge=1, le=200)] = 50
+    """How many, 1 to 200."""
+
+
+class LateScheduler(Rest):
+    """A schedule whose due time passed more than five minutes ago without a run."""
+
+    id: UlidOut
+    """The schedule's id."""
+    name: str
+    """The name that the code gives it."""
+    project_id: UlidOut
+    """The project."""
+    project_name: str
+    """Its name."""
+    environment_id: UlidOut
+    """The environment."""
+    environment_name: str
+    """Its name."""
+    missed: TimeOut
+    """The due time that was not run."""
+
+
+class LateSchedulerList(Rest):
+    """Late schedules of an organisation."""
+
+    items: list[LateScheduler]
+    """The schedules, the one that waits longest first."""
+    total_count: int
+    """How many there are."""
 
 
 class RunNow(Rest):

@@ -1,20 +1,32 @@
 """What pods tell of schedules: which ones their code has, and how far each is."""
 
+import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import orjson
+from cachetools import TTLCache
+
 from tieline_api import errors
+from tieline_api.engine.requests import EngineRequests
 from tieline_api.errors import ApiError
 from tieline_api.store.documents import Documents
 from tieline_api.store.state_scopes import registered_schedules_scope, schedules_scope
+from tieline_common.single_flight import SingleFlight
 from tieline_core.engine.publisher import TASK_PATTERN
+from tieline_core.engine.state_streams import schedule_of_subject, schedule_records, schedules_stream
 from tieline_core.identity.ids import parse_time
 from tieline_core.objects import ObjectView
 
 MAX_SCHEDULES = 50
+MAX_RECORDS = 20_000
+"""Schedules of an organisation that are looked at to find late ones."""
+_KEPT_SECONDS = 10.0
+_ORGANISATIONS = 200
+_SLICE = 500
 _KEY = "versions"
 _NAME = re.compile(TASK_PATTERN)
 _MAX_TEXT = 256
@@ -110,6 +122,39 @@ class ScheduleStore:
         return _progress(found.value) if found else ScheduleProgress()
 
 
+ProgressByEnvironment = Mapping[str, Mapping[str, ScheduleProgress]]
+"""How far schedules are, by the id of their environment and their name."""
+
+
+class ScheduleRecords:
+    """How far all schedules of an organisation are, read at most once in a few seconds however many ask."""
+
+    def __init__(self, engine: EngineRequests) -> None:
+        self._engine = engine
+        self._kept: TTLCache[str, ProgressByEnvironment] = TTLCache(_ORGANISATIONS, _KEPT_SECONDS)
+        self._reads: SingleFlight[str, ProgressByEnvironment] = SingleFlight()
+
+    async def of_organisation(self, organisation: str) -> ProgressByEnvironment:
+        """What pods have written down, at most of MAX_RECORDS schedules. ApiError 503 where the engine is away."""
+        if (known := self._kept.get(organisation)) is not None:
+            return known
+        return await self._reads.run(organisation, lambda: self._read(organisation))
+
+    async def _read(self, organisation: str) -> ProgressByEnvironment:
+        found: dict[str, dict[str, ScheduleProgress]] = {}
+        stream, subjects = schedules_stream(organisation), schedule_records(organisation)
+        for number, message in enumerate(await self._engine.all_at(stream, subjects, most=MAX_RECORDS)):
+            if place := schedule_of_subject(message.subject):
+                environment, name = place
+                if not _NAME.fullmatch(name):
+                    continue
+                found.setdefault(environment, {})[name] = _progress(_json(message.data))
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+        self._kept[organisation] = found
+        return found
+
+
 def parse_schedules(value: Any) -> list[RegisteredSchedule]:
     """What a pod tells of its code. Raises ApiError 422."""
     if not isinstance(value, list) or len(value) > MAX_SCHEDULES:
@@ -167,6 +212,13 @@ def _progress(value: Any) -> ScheduleProgress:
         if isinstance(claimed, list)
         else frozenset(),
     )
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _moment(text: Any) -> datetime | None:

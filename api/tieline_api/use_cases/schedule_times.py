@@ -28,6 +28,18 @@ def due_times(
     return following, missed if missed is not None and missed + GRACE < now else None
 
 
+def missed_time(
+    progress: ScheduleProgress, now: datetime, *, deployed_at: datetime | None
+) -> datetime | None:
+    """The first due time that was missed, in UTC, by the times that pods have written down themselves.
+
+    None where all is well, or it cannot be told.
+    """
+    expression, _, zone = progress.times.rpartition(" ")
+    as_it_ran = RegisteredSchedule(name="", cron=expression, timezone=zone, activations="")
+    return due_times(as_it_ran, progress, now, deployed_at=deployed_at)[1]
+
+
 def _missed(cron: Cron, progress: ScheduleProgress) -> datetime | None:
     """The due time that is next to be settled, where no pod works on it."""
     if progress.under_way is not None:

@@ -9,6 +9,7 @@ from tieline_core.objects import Object, ObjectView
 from tieline_core.project_files.config_maps import files_digest
 
 Pairs = list[tuple[str, bytes]]
+_LONGEST_AUTHOR = 256
 
 
 async def create_version(
@@ -17,10 +18,14 @@ async def create_version(
     files: Pairs,
     labels: Mapping[str, str],
     *,
+    author: str,
     name: str | None = None,
     description: str | None = None,
 ) -> Object:
-    """A new version of these files, named after its id. Its ``spec.configMaps`` refer to the stored files."""
+    """A new version of these files, named after its id. Its ``spec.configMaps`` refer to the stored files.
+
+    ``author`` is the caller's name in RBAC; one that is too long to be kept is left out.
+    """
     references = await platform.files.store(project, dict(files))
     spec: Object = {
         "projectRef": {"name": project["metadata"]["name"]},
@@ -28,6 +33,8 @@ async def create_version(
         "labels": dict(labels),
         "configMaps": references,
     }
+    if len(author) <= _LONGEST_AUTHOR:
+        spec["createdBy"] = author
     if name:
         spec["versionName"] = name
     if description:

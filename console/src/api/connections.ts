@@ -1,5 +1,6 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useOrganisation } from "../app/organisation";
+import { refusal } from "../lib/attention";
 import { answer, api, type Schemas } from "./client";
 
 export type Connection = Schemas["Connection"];
@@ -147,6 +148,7 @@ export function stateOf(
   const errors = credentials.flatMap((each) => each.errors ?? []);
   const expires = credentials.flatMap((each) => (each.expiresAt ? [each.expiresAt] : [])).sort()[0];
   if (errors.length > 0) return { state: "refused", expires, errors };
+  if (connection.refused) return { state: "refused", expires, errors: [refusal(connection.refused)] };
   if (expires && Date.parse(expires) < now) return { state: "expired", expires, errors };
   if (expires && Date.parse(expires) < now + SOON_MS) return { state: "expires soon", expires, errors };
   const checked = credentials.every((each) => each.errors !== undefined && each.errors !== null);

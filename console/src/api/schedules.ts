@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useOrganisation } from "../app/organisation";
-import { call } from "./client";
+import { answer, api, call, type Schemas } from "./client";
 import type { RunStatus } from "./runs";
 
 /** A schedule as `GET …/environments/{id}/schedulers` answers it. */
@@ -27,6 +27,19 @@ function pathOf(organisation: string, environment: string, ...rest: string[]): s
     "schedulers",
     ...rest.map(encodeURIComponent),
   ].join("/");
+}
+
+export type LateSchedule = Schemas["LateScheduler"];
+
+/** Schedules of all projects that did not run when they were due. */
+export function useLateSchedules() {
+  const { id } = useOrganisation();
+  return useQuery({
+    queryKey: ["late-schedules", id],
+    queryFn: () =>
+      answer(api.GET("/api/v2/o/{organisation_id}/schedulers/late", { params: { path: { organisation_id: id } } })),
+    refetchInterval: 15_000,
+  });
 }
 
 export function useSchedules(environment: string | undefined) {

@@ -6,6 +6,7 @@ export type System = Schemas["System"];
 export type Connector = Schemas["Connector"];
 
 const PAGE = 100;
+const FOUND = 20;
 
 export function useSystems(search: string, { enabled = true } = {}) {
   const { id } = useOrganisation();
@@ -40,6 +41,26 @@ export function useConnectors(search: string) {
       ),
     placeholderData: keepPreviousData,
     refetchInterval: 15_000,
+  });
+}
+
+export type FoundOperation = Schemas["FoundOperation"];
+
+/** Operations of all connectors that have every word of the search; nothing while nothing is searched for. */
+export function useOperationSearch(search: string) {
+  const { id } = useOrganisation();
+  return useInfiniteQuery({
+    queryKey: ["operations", id, search],
+    enabled: search.trim() !== "",
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam }) =>
+      answer(
+        api.GET("/api/v2/o/{organisation_id}/connectors/operations", {
+          params: { path: { organisation_id: id }, query: { first: FOUND, after: pageParam, search } },
+        }),
+      ),
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
   });
 }
 

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react";
 import { ApiError } from "../api/client";
-import { visible } from "../lib/text";
+import { shortName, visible } from "../lib/text";
 import { absolute, relative, useNow } from "../lib/time";
 
 export type Tone = "good" | "bad" | "warn" | "info" | "idle";
@@ -18,6 +18,11 @@ export function Time({ value, never = "never" }: { value: string | null | undefi
       {relative(value, now)}
     </time>
   );
+}
+
+/** Somebody, by the end of their name in RBAC; the whole name when pointed at. */
+export function Person({ name }: { name: string }) {
+  return <span title={visible(name)}>{visible(shortName(name))}</span>;
 }
 
 /** A failure in words, with the fields that it names. */

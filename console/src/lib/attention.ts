@@ -1,6 +1,7 @@
 import type { Connection } from "../api/connections";
 import type { ProjectItem } from "../api/projects";
 import type { Run } from "../api/runs";
+import type { LateSchedule } from "../api/schedules";
 import type { Tone } from "../components/basics";
 import { path } from "./links";
 
@@ -19,11 +20,23 @@ export interface Problem {
 
 const SOON_MS = 7 * 24 * 3600 * 1000;
 
-/** What is broken, the worst first: environments, connections that are refused, dead letters, what expires soon. */
-export function problems(projects: ProjectItem[], dead: Run[], connections: Connection[], now: number): Problem[] {
-  return [...ofEnvironments(projects), ...ofRuns(dead, projects), ...ofConnections(connections, now)].sort(
-    (one, other) => other.weight - one.weight || one.title.localeCompare(other.title),
-  );
+/** What there is to look at. */
+export interface Found {
+  projects: ProjectItem[];
+  dead: Run[];
+  connections: Connection[];
+  late: LateSchedule[];
+}
+
+/** What is broken, the worst first: environments, connections that are refused, dead letters, late schedules, what
+ * expires soon. */
+export function problems({ projects, dead, connections, late }: Found, now: number): Problem[] {
+  return [
+    ...ofEnvironments(projects),
+    ...ofRuns(dead, projects),
+    ...ofConnections(connections, now),
+    ...ofSchedules(late),
+  ].sort((one, other) => other.weight - one.weight || one.title.localeCompare(other.title));
 }
 
 function ofEnvironments(projects: ProjectItem[]): Problem[] {
@@ -87,6 +100,18 @@ function ofConnections(connections: Connection[], now: number): Problem[] {
         },
       ];
     }
+    if (connection.refused) {
+      return [
+        {
+          ...base,
+          tone: "bad" as const,
+          title: `${connection.name}: its system refuses the credentials`,
+          detail: refusal(connection.refused),
+          since: connection.refused.since,
+          weight: 85,
+        },
+      ];
+    }
     const expiry = credentials
       .map((each) => each.expiresAt)
       .filter((each): each is string => Boolean(each) && Date.parse(each as string) - now < SOON_MS)
@@ -104,6 +129,24 @@ function ofConnections(connections: Connection[], now: number): Problem[] {
       },
     ];
   });
+}
+
+/** What pods have reported of requests that were refused, in words. */
+export function refusal(refused: NonNullable<Connection["refused"]>): string {
+  const often = refused.count === 1 ? "a request" : `at least ${refused.count} requests`;
+  return `It answered ${often} with ${refused.status}. Runs that use the connection fail.`;
+}
+
+function ofSchedules(late: LateSchedule[]): Problem[] {
+  return late.map((each) => ({
+    key: each.id,
+    tone: "warn" as const,
+    title: `Schedule ${each.name} did not run`,
+    detail: `${each.projectName} · ${each.environmentName}`,
+    since: each.missed,
+    href: `/schedules?${new URLSearchParams({ project: each.projectId, environment: each.environmentName })}`,
+    weight: 60,
+  }));
 }
 
 /** The project and the environment with this id. */

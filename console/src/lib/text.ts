@@ -14,6 +14,11 @@ export function visible(text: string): string {
   });
 }
 
+/** The last part of a name in RBAC, such as `ann` of `oidc:ann` and `ci` of `system:serviceaccount:acme:ci`. */
+export function shortName(name: string): string {
+  return name.slice(name.lastIndexOf(":") + 1) || name;
+}
+
 /** A line of a log without the colours of a terminal. */
 export function withoutColours(text: string): string {
   return text.replace(SEQUENCES, "");

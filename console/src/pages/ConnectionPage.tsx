@@ -19,6 +19,7 @@ import { ChangesCard, OwnedNote } from "../components/Changes";
 import { CredentialFields } from "../components/CredentialFields";
 import { Dialog } from "../components/Dialog";
 import { useToast } from "../components/Toasts";
+import { refusal } from "../lib/attention";
 import { credentialOf, nameOf, planOf } from "../lib/credentials";
 import { path, safeUrl } from "../lib/links";
 import { useNow } from "../lib/time";
@@ -48,6 +49,7 @@ export default function ConnectionPage({ connection }: { connection: string }) {
       </PageHead>
       <Failure error={found.error} />
       <OwnedNote object={data.id} />
+      {data.refused && <Refused refused={data.refused} />}
       <div className="split">
         <div className="stack">
           <Card title="Credentials" flush>
@@ -90,6 +92,17 @@ export default function ConnectionPage({ connection }: { connection: string }) {
       </div>
       {deleting && <DeleteDialog connection={data} onClose={() => setDeleting(false)} />}
     </>
+  );
+}
+
+/** That pods were refused, although the credentials look good: the credentials' own rows cannot say it. */
+function Refused({ refused }: { refused: NonNullable<Connection["refused"]> }) {
+  return (
+    <div className="note bad" role="note" aria-label="Refused by the system">
+      <strong>The system refuses these credentials.</strong> {refusal(refused)} First <Time value={refused.since} />
+      , last <Time value={refused.lastAt} />. Rotate the credential or connect again; this ends with the next
+      request that is accepted.
+    </div>
   );
 }
 

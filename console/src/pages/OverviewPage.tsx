@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { useConnections } from "../api/connections";
 import { type ProjectItem, type Summary, useProjects, useSummary } from "../api/projects";
 import { useRuns } from "../api/runs";
+import { useLateSchedules } from "../api/schedules";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { RunsChart } from "../components/RunsChart";
@@ -33,17 +34,21 @@ export function OverviewPage() {
   const summary = useSummary(day.start, day.end, BUCKETS);
   const dead = useRuns({ status: "dead" }, { discarded: false, replayed: false, first: MOST_DEAD });
   const connections = useConnections();
+  const late = useLateSchedules();
   const now = useNow();
   const letters = dead.data?.pages[0];
   const found = useMemo(
     () =>
       problems(
-        projects.data ?? [],
-        letters?.items ?? [],
-        connections.data?.pages.flatMap((each) => each.items) ?? [],
+        {
+          projects: projects.data ?? [],
+          dead: letters?.items ?? [],
+          connections: connections.data?.pages.flatMap((each) => each.items) ?? [],
+          late: late.data?.items ?? [],
+        },
         now,
       ),
-    [projects.data, letters, connections.data, now],
+    [projects.data, letters, connections.data, late.data, now],
   );
   if (projects.isPending) return <Loading what="the organisation" />;
   if (!projects.data) return <Failure error={projects.error} />;
@@ -62,8 +67,8 @@ export function OverviewPage() {
           />
           <Attention
             found={found}
-            failures={[dead.error, connections.error]}
-            pending={dead.isPending || connections.isPending}
+            failures={[dead.error, connections.error, late.error]}
+            pending={dead.isPending || connections.isPending || late.isPending}
             base={`/${organisation.namespace}`}
           />
           <Card title="Runs in the last 24 hours" aside={<Legend />}>

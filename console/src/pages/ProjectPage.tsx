@@ -10,7 +10,7 @@ import {
   type Version,
 } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
-import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
+import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Person, Time } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { DeployDialog, ResumeDialog, SuspendDialog } from "../components/DeployDialog";
 import { EnvironmentBadge } from "../components/status";
@@ -135,6 +135,12 @@ function EnvironmentCard({
         <div className="version cut">{environment.deployedVersion?.name ?? "Nothing is deployed"}</div>
         <div className="small dim">
           deployed <Time value={environment.lastDeployedAt || null} />
+          {environment.deployedVersion?.createdBy && (
+            <>
+              {" "}
+              · version by <Person name={environment.deployedVersion.createdBy} />
+            </>
+          )}
         </div>
       </div>
       {(environment.message || environment.rollout?.reason) && (
@@ -249,6 +255,11 @@ function Versions({
             <div className="stack-s" style={{ alignItems: "flex-end" }}>
               <Badge tone={TONES[each.state as keyof typeof TONES] ?? "idle"}>{each.state}</Badge>
               <span className="small dim">
+                {each.createdBy && (
+                  <>
+                    by <Person name={each.createdBy} />{" "}
+                  </>
+                )}
                 <Time value={each.createdAt} />
               </span>
             </div>

@@ -4,6 +4,7 @@ import { type System, useConnectors, useImport, useSystems } from "../api/system
 import { useOrganisation } from "../app/organisation";
 import { Badge, Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { Dialog } from "../components/Dialog";
+import { FoundOperations } from "../components/FoundOperations";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
 import { newUlid } from "../lib/ulid";
@@ -28,12 +29,13 @@ export default function SystemsPage() {
         <input
           className="input"
           type="search"
-          aria-label="Search by name or domain"
-          placeholder="Search by name or domain"
+          aria-label="Search in systems, connectors and operations"
+          placeholder="Search in systems, connectors and operations"
           value={filters.search}
           onChange={(event) => change({ search: event.target.value })}
         />
       </search>
+      <FoundOperations search={filters.search} />
       <div className="split">
         <Card title="Systems" flush aside={<span className="small dim">{systems.data?.pages[0]?.totalCount}</span>}>
           <Failure error={systems.error} />

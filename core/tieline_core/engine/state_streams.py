@@ -122,6 +122,20 @@ def environment_of_subject(subject: str) -> str | None:
     return parts[2] if len(parts) > 3 and parts[0] in (_STATE, _SCHEDULES) else None
 
 
+def schedule_records(organisation: str) -> str:
+    """The subjects of how far all schedules of an organisation are."""
+    return f"{_SCHEDULES}.{organisation}.*.*"
+
+
+def schedule_of_subject(subject: str) -> tuple[str, str] | None:
+    """The id of the environment and the schedule's name that such a subject is about; None for any other."""
+    match subject.split("."):
+        case [kind, _, environment, token] if kind == _SCHEDULES:
+            name = key_of_token(token)
+            return (environment, name) if name is not None else None
+    return None
+
+
 def state_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamConfig]:
     """The streams of an organisation's state and schedules. A full one refuses what is new."""
     return tuple(

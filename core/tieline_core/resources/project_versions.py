@@ -48,6 +48,8 @@ class ProjectVersionSpec(Shape):
     """What is new in it."""
     labels: Labels = {}
     """The labels of its files."""
+    created_by: ShortText = ""
+    """The user who made it by REST, by their name in RBAC. Others may write their own name here, and no other."""
     digest: Digest
     """SHA-256 over its files' names and contents."""
     config_maps: FilesConfigMaps

@@ -226,6 +226,7 @@ class Version(Strict):
     name: str
     state: Literal["draft", "ready", "failed", "superseded"]
     created_at: Time
+    created_by: str | None = None
     labels: dict[str, str]
 
 
@@ -788,6 +789,21 @@ class Scheduler(Strict):
     missed: Time | None = None
 
 
+class LateScheduler(Strict):
+    id: Ulid
+    name: str
+    project_id: Ulid
+    project_name: str
+    environment_id: Ulid
+    environment_name: str
+    missed: Time
+
+
+class LateSchedulers(Strict):
+    items: list[LateScheduler]
+    total_count: int
+
+
 class ConnectionTestResult(Strict):
     ok: bool
     status: int | None = None
@@ -883,6 +899,7 @@ ANSWERS: Mapping[str, Any] = {
     "listConnectSessions": ConnectSessions,
     "getConnectSession": ConnectSession,
     "listSchedulers": list[Scheduler],
+    "listLateSchedulers": LateSchedulers,
     "getScheduler": Scheduler,
     "updateScheduler": Scheduler,
     "testConnection": ConnectionTestResult,

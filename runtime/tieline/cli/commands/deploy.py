@@ -180,12 +180,13 @@ def versions(
     show(
         output,
         items,
-        ("name", "state", "age", "serves in", "id"),
+        ("name", "state", "age", "by", "serves in", "id"),
         lambda: [
             (
                 item["name"],
                 styled(item["state"]),
                 age(item["createdAt"]),
+                item.get("createdBy"),
                 ", ".join(served.get(item["id"], ())),
                 item["id"],
             )

@@ -26,7 +26,7 @@ MAY = {
         getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
         searchOperations listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
         listRuns listProjectRuns getRun getMetricsSummary getProjectsMetricsSummary
-        listSchedulers getScheduler
+        listSchedulers getScheduler listLateSchedulers
         getStoreValue listStoreKeys countStoreKeys
         getStoreValueInOrganisation listStoreKeysInOrganisation countStoreKeysInOrganisation
         getBacklog getConnectionUses listApiKeys listRoleBindings listChanges

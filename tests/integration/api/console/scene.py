@@ -6,18 +6,21 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from nats.aio.client import Client as Nats
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client, Server
-from tests.integration.api.engine_objects import make_streams, report
+from tests.integration.api.engine_objects import make_streams, report, with_engine
 from tests.integration.api.objects import make_template
 from tests.integration.api.pods import account_token
 from tests.unit.api.runs.run_records import record
 from tests.unit.api.traces.otlp_requests import attribute, body_json, span_json
+from tieline_core.engine.state_streams import StatePlace
 from tieline_core.identity.ids import new_id
 from tieline_core.identity.names import workload_name
 from tieline_protocol.run_records import RunError, RunRecord, StepRecord, UpstreamAnswer
@@ -50,7 +53,7 @@ class Scene:
     def environment_is(self, project: dict[str, Any], **status: Any) -> None:
         """What the operator says of the project's environment."""
         of = project["environments"][0]
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = _text(datetime.now(UTC))
         workload = workload_name(project["id"].lower(), of["name"])
         item = {
             "name": of["name"],
@@ -129,6 +132,22 @@ class Scene:
         common = {"attempts": 3, "version": "v1", "queued_at": end - 1, **fields}
         return record("", "succeeded", 1, at=end, started_at=end - 0.6, ended_at=end, **common)
 
+    def late(self, project: dict[str, Any], schedule: str) -> None:
+        """A schedule of the deployed code that was due each hour for two days, and did not run."""
+        now = datetime.now(UTC)
+        self.environment_is(project, status="running", deployedAt=_text(now - timedelta(days=3)))
+        settled = {"settled": _text(now - timedelta(days=2)), "times": "0 * * * * UTC"}
+        self.schedule_record(project, schedule, settled)
+
+    def schedule_record(self, project: dict[str, Any], schedule: str, record: Any) -> None:
+        """What a pod writes down of a schedule."""
+        place = StatePlace.of_schedules(self.organisation.id, project["environments"][0]["id"])
+
+        async def publish(client: Nats) -> None:
+            await client.jetstream().publish(place.subject(schedule), json.dumps(record).encode())
+
+        self.apart(lambda: with_engine(self.engine, publish))
+
     def spans(self, project: dict[str, Any], run: str, *more: dict[str, Any]) -> None:
         """The spans of a run's trace: the task, a step, and a request of it that failed; and any others."""
         trace, start = run_trace(run), int(time.time() - 20) * SECOND
@@ -153,6 +172,10 @@ class Scene:
         """Runs it in a thread of its own: this one belongs to the browser's event loop."""
         with ThreadPoolExecutor(1) as pool:
             pool.submit(work).result(60)
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def run_trace(run: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from playwright.sync_api import expect
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
-from tests.integration.api.objects import make_system
+from tests.integration.api.objects import connect, make_system, make_template
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -58,6 +59,40 @@ def test_the_overview_shows_what_is_broken_and_leads_there(
     attention.get_by_role("link", name="dead letter").click()
     expect(ann.page).to_have_url(re.compile(r"/runs\?status=dead&task=order\.created&project="))
     expect(ann.page.get_by_role("link", name="order.created")).to_have_count(1)
+
+
+def test_the_overview_tells_of_schedules_that_did_not_run_and_of_credentials_that_a_system_refuses(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Nightly work")
+    scene.late(project, "nightly")
+    _, template = make_template(admin)
+    made = connect(admin, template, "key", name=f"Turned away {new_id()}")
+    refused = {"status": 401, "count": 12, "since": "2026-11-25T10:00:00Z", "last": "2026-11-25T10:05:00Z"}
+    scene.kubectl(
+        *(
+            "annotate",
+            "connection",
+            made["id"].lower(),
+            f"tieline.dev/refused-requests={json.dumps(refused)}",
+        ),
+        namespace=scene.organisation.namespace,
+    )
+    ann = person(admin)
+    attention = ann.region("Needs attention")
+    expect(attention).to_contain_text("Schedule nightly did not run")
+    expect(attention).to_contain_text("Nightly work · production")
+    expect(attention).to_contain_text(f"{made['name']}: its system refuses the credentials")
+    ann.finds_it_accessible()
+    attention.get_by_role("link", name=made["name"]).click()
+    note = ann.page.get_by_role("note", name="Refused by the system")
+    expect(note).to_contain_text("at least 12 requests with 401")
+    ann.finds_it_accessible()
+    ann.open("/connections?state=refused")
+    expect(ann.main.get_by_role("link", name=made["name"])).to_be_visible()
+    ann.open("/overview")
+    attention.get_by_role("link", name="nightly").click()
+    expect(ann.page).to_have_url(re.compile(rf"/schedules\?project={project['id']}&environment=production"))
 
 
 def test_what_changes_is_seen_without_a_reload(person: Person_, admin: Client, scene: Scene) -> None:

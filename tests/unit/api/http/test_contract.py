@@ -100,6 +100,7 @@ ROWS = [
         "PUT", f"{O}/projects/{{project_id}}/versions/{{version_id}}/deploy", 200, "project_env env_id wait",
         "", "",
     ),
+    ("GET", f"{O}/schedulers/late", 200, "first", "", ""),
     ("GET", f"{O}/projects/{{project_id}}/connections", 200, f"{PAGING} env_id", "", ""),
     (
         "POST", f"{O}/projects/{{project_id}}/connection-templates", 200, "",

@@ -1,0 +1,44 @@
+"""Who may create versions cannot say that somebody else made them: the admission policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.integration.policies.test_references_on_a_cluster import Someone, resource
+from tieline_core.identity.ids import new_id
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def place(kubectl: Kubectl, policies_installed: None) -> Iterator[Organisation]:
+    with an_organisation(kubectl) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def editor(kubectl: Kubectl, place: Organisation) -> Someone:
+    return Someone(kubectl, place.namespace, role="tieline-editor").may("get", "configmaps")
+
+
+def created(who: Someone, author: str | None) -> str:
+    """What the API server says to a version by ``author``; nothing where it takes it."""
+    spec = {"projectRef": {"name": "orders"}, "digest": "0" * 64, "configMaps": [{"name": "files"}]}
+    if author is not None:
+        spec["createdBy"] = author
+    return who.tries("create", resource("ProjectVersion", spec, new_id().lower()))
+
+
+@pytest.mark.parametrize("author", ["somebody-else", "system:serviceaccount:tieline-system:tieline-api"])
+def test_nobody_writes_the_name_of_another(editor: Someone, author: str) -> None:
+    told = created(editor, author)
+    assert "must be your own name" in told
+    assert editor.name in told
+
+
+def test_a_version_without_an_author_or_by_its_author_is_taken(editor: Someone) -> None:
+    assert created(editor, None) == ""
+    assert created(editor, editor.name) == ""
