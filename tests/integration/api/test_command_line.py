@@ -112,6 +112,7 @@ def test_a_project_goes_from_creation_to_promotion_and_deletion(tieline: Command
     assert promoted["version"] == deployed["version"]
     versions = tieline("versions", *project)
     assert "production, staging" in versions
+    assert "system:serviceaccount:" in versions, "who made them"
     assert [item["name"] for item in tieline.json("env", "list", *project)] == ["production", "staging"]
     tieline("env", "create", "copy", "--clone", "staging", *project)
     tieline("env", "delete", "staging", *project, code=2)

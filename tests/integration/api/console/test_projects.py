@@ -100,6 +100,8 @@ def test_a_deploy_shows_what_changes_and_makes_a_version(
     versions = admin.ok("GET", f"/projects/{project['id']}/versions")["items"]
     assert len(versions) == 2
     expect(ann.region("Versions")).to_contain_text(versions[0]["id"])
+    expect(ann.region("Versions")).to_contain_text("by admin")
+    expect(ann.region("Environment production")).to_contain_text("version by admin")
 
 
 def test_an_environment_is_rolled_back_to_a_version(person: Person_, admin: Client, scene: Scene) -> None:

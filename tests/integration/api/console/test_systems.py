@@ -13,6 +13,7 @@ from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
 from tests.integration.api.resources.test_connectors import import_into
+from tieline.cli.connector_code.files import ConnectorFiles
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -51,6 +52,36 @@ def test_an_api_description_is_imported_and_its_connector_is_listed(
     ann.button("Close").click()
     expect(ann.region("Connectors")).to_contain_text("2 versions")
     ann.finds_it_accessible()
+
+
+def test_operations_of_all_connectors_are_searched_and_their_call_is_copied(
+    person: Person_, admin: Client
+) -> None:
+    mark = new_id()[-6:].lower()
+    for title, path in ((f"Post {mark}", f"/parcels-{mark}/{{id}}"), (f"Rail {mark}", f"/waggons-{mark}")):
+        paths = {path: {"get": {"operationId": "track", "summary": "Where it is", "responses": {}}}}
+        description = {**DESCRIPTION, "info": {"title": title, "version": "1"}, "paths": paths}
+        assert import_into(admin, new_id(), json.dumps(description).encode(), "one").status == 201
+    ann = person(admin)
+    ann.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ann.open("/systems")
+    ann.page.get_by_label("Search in systems, connectors and operations").fill(f"track parcels-{mark}")
+    found = ann.region("Operations").get_by_role("listitem")
+    expect(found).to_have_count(1)
+    expect(found).to_contain_text("Where it is")
+    found.get_by_role("button", name="In code").click()
+    expect(found).to_contain_text(f"tieline connectors add 'Post {mark}' --operations track")
+    ann.finds_it_accessible()
+    found.get_by_role("button", name="Copy: await ctx.call").click()
+    expect(found.get_by_role("button", name="Copy: await ctx.call")).to_have_text("Copied")
+    name = ConnectorFiles.of(Path(), f"Post {mark}").name
+    call = f'await ctx.call("{name}", "track", path={{"id": …}})'
+    assert ann.page.evaluate("navigator.clipboard.readText()") == call
+    found.get_by_role("link", name=f"Post {mark}").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(f"Post {mark}")
+    expect(ann.region("Operations")).to_contain_text(f"/parcels-{mark}/{{id}}")
+    ann.open(f"/systems?search=no-such-thing-{mark}")
+    expect(ann.region("Operations")).to_contain_text("No operation has all of these words")
 
 
 def test_operations_are_searched_and_a_system_and_a_connection_are_made_of_them(
