@@ -14,6 +14,8 @@ from tieline_api.auth.permissions import Permission
 
 VERB = "expose"
 _CREDENTIAL = ("type", "secretRef", "credentialId", "authSchemeConfigId", "authSchemeConfig")
+_KIND = ("type", "authSchemeConfigId", "authSchemeConfig")
+"""What decides which values code gets beside those that are sent: a scheme of OAuth 1.0 brings its consumer's."""
 
 
 def opens_to_code(
@@ -22,7 +24,8 @@ def opens_to_code(
     """Whether a change of a Connection's spec opens credentials to code that were not open to it.
 
     ``before`` is None for a new object. ``staged`` are names of Secrets whose values the request itself brings: who
-    sends a value may open it where the connection is open already.
+    sends a value may open it where the connection is open already, to a credential of a type and auth scheme that it
+    has.
 
     >>> shop = {"credentials": [{"id": "key", "type": "string", "secretRef": {"name": "k"}}]}
     >>> opened = {**shop, "exposeToCode": True}
@@ -35,7 +38,9 @@ def opens_to_code(
         return True
     known = {item["id"]: item for item in before.get("credentials") or ()}
     return any(
-        _opens(known.get(item["id"]), item, is_staged=item["secretRef"]["name"] in staged)
+        not _is_like_one_of(known, item, staged)
+        if item["secretRef"]["name"] in staged
+        else _differs(known.get(item["id"]), item)
         for item in after.get("credentials") or ()
         if item.get("secretRef")
     )
@@ -52,8 +57,33 @@ async def check_exposure(access: Access, caller: Caller, namespace: str, name: s
     )
 
 
-def _opens(before: Mapping[str, Any] | None, after: Mapping[str, Any], *, is_staged: bool) -> bool:
-    if is_staged:
-        # What was stored of another type may stay beside the values that are sent.
-        return before is not None and before.get("type") != after.get("type")
+def _differs(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> bool:
     return before is None or any(before.get(field) != after.get(field) for field in _CREDENTIAL)
+
+
+def _is_like_one_of(
+    known: Mapping[str, Mapping[str, Any]], item: Mapping[str, Any], staged: Collection[str]
+) -> bool:
+    """Whether a credential whose values are sent is of the kind of the one that it replaces, or of another one's.
+
+    What was stored of another type may stay beside the values that are sent.
+    """
+    former = known.get(item["id"])
+    candidates = known.values() if former is None else [former]
+    references: set[str] = set()
+    wanted = [_without_references(item.get(field), references) for field in _KIND]
+    for one in candidates:
+        there: set[str] = set()
+        same = [_without_references(one.get(field), there) for field in _KIND] == wanted
+        if same and references <= {*staged, *there}:
+            return True
+    return False
+
+
+def _without_references(node: Any, names: set[str]) -> Any:
+    """A part of a credential without the Secrets that it refers to, whose names are added to ``names``."""
+    if not isinstance(node, Mapping):
+        return node
+    if isinstance(reference := node.get("secretRef"), Mapping):
+        names.add(reference["name"])
+    return {key: _without_references(value, names) for key, value in node.items() if key != "secretRef"}

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.harness.inputs.exposure_changes import CASES, OPEN, Case
-from tests.harness.inputs.reference_changes import connection, key
+from tests.harness.inputs.reference_changes import connection, key, oauth1, own
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.exposure_access import check_exposure, opens_to_code
 from tieline_api.auth.permissions import Permission
@@ -22,6 +22,24 @@ def test_who_sends_new_values_of_an_open_connection_opens_nothing_else() -> None
     assert opens_to_code(None, rotated, staged=["new"])
     other = connection(key(secret="new", type="basic-auth"), exposeToCode=True)
     assert opens_to_code(OPEN, other, staged=["new"])
+    replaced = connection(key("another-id", secret="new"), exposeToCode=True)
+    assert not opens_to_code(OPEN, replaced, staged=["new"])
+
+
+def test_new_values_do_not_bring_the_consumer_of_another_scheme_with_them() -> None:
+    # A scheme of OAuth 1.0 gives pods its consumer's secret, which whoever sends a token does not know.
+    by_system = connection(key(secret="new", authSchemeConfigId="oauth1-of-the-system"), exposeToCode=True)
+    assert opens_to_code(OPEN, by_system, staged=["new"])
+    more = connection(
+        key(), key("two", secret="new", authSchemeConfigId="oauth1-of-the-system"), exposeToCode=True
+    )
+    assert opens_to_code(OPEN, more, staged=["new"])
+    signed = connection(own(oauth1(secretRef={"name": "consumer"}), "string"), exposeToCode=True)
+    rotated = connection(own(oauth1(secretRef={"name": "consumer"}), "string", "new"), exposeToCode=True)
+    assert not opens_to_code(signed, rotated, staged=["new"])
+    elsewhere = connection(own(oauth1(secretRef={"name": "of-others"}), "string", "new"), exposeToCode=True)
+    assert opens_to_code(signed, elsewhere, staged=["new"])
+    assert not opens_to_code(signed, elsewhere, staged=["new", "of-others"])
 
 
 class _Access:
