@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from tieline_protocol.findings import Finding
 from tieline_protocol.runtime_image import REQUIREMENTS
@@ -16,6 +17,7 @@ MAX_PACKAGES = 300
 MAX_LOCK_BYTES = 512 * 1024
 MAX_HASHES = 500
 """Of one package: a release of NumPy has about 80 files."""
+_MAX_PROBLEMS = 64
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
 _EXTRAS = r"\[[A-Za-z0-9._, -]{1,200}\]"
@@ -73,7 +75,7 @@ class PackageLock:
 
 
 def parse_lock(content: bytes) -> PackageLock | list[Finding]:
-    """The lock in a file's content, or what is wrong with it; an empty one has no packages."""
+    """The lock in a file's content, or the first things that are wrong with it; an empty one has no packages."""
     if len(content) > MAX_LOCK_BYTES:
         return [_error(f"the file has {len(content):,} bytes, at most {MAX_LOCK_BYTES:,} are allowed")]
     try:
@@ -86,9 +88,11 @@ def parse_lock(content: bytes) -> PackageLock | list[Finding]:
         found = _package(statement, line)
         if isinstance(found, Finding):
             problems.append(found)
+            if len(problems) == _MAX_PROBLEMS:
+                return problems
         else:
             packages.append(found)
-    problems += _conflicts(packages)
+    problems += islice(_conflicts(packages), _MAX_PROBLEMS - len(problems))
     return problems or PackageLock(packages=tuple(packages))
 
 
@@ -154,7 +158,8 @@ def _locked(pinned: re.Match[str], matches: list[re.Match[str]], line: int) -> L
         return _error(f"{name} needs hashes of SHA-256: --hash=sha256: and 64 hexadecimal digits", line)
     if len(hashes) > MAX_HASHES:
         return _error(f"{name} has {len(hashes)} hashes, at most {MAX_HASHES} are allowed", line)
-    if marker and not _MARKER.fullmatch(marker):
+    # To pip, a word that begins with a dash ends the package, and is an option.
+    if marker and (not _MARKER.fullmatch(marker) or any(word[0] == "-" for word in marker.split())):
         return _error(f"the condition of {name} after the semicolon cannot be read; {_LOCK}", line)
     extras = re.sub(r"\s", "", pinned["extras"] or "")
     return LockedPackage(

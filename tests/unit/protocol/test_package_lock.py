@@ -92,6 +92,8 @@ def test_a_file_without_packages_needs_none() -> None:
         ("--find-links /", 1, "--find-links is not allowed"),
         (f"{SIX} --config-settings=x", 1, "only --hash may follow"),
         (f"six==1.17.0 --no-binary=six --hash=sha256:{A}", 1, "only --hash may follow"),
+        (f"six==1.17.0 ; os_name=='nt' -i x --hash=sha256:{A}", 1, "condition of six"),
+        (f"six==1.17.0 ; os_name=='nt' -C a=b --hash=sha256:{A}", 1, "condition of six"),
         (f"{SIX}\nSIX==1.16.0 --hash=sha256:{B}", 2, "six is already on line 1"),
     ],
 )
@@ -123,6 +125,13 @@ def test_too_much_is_refused() -> None:
     found = parse_lock(b"\xff\xfe")
     assert isinstance(found, list)
     assert "UTF-8" in found[0].message
+
+
+def test_a_file_that_is_wrong_in_every_line_is_refused_with_the_first_of_them() -> None:
+    # All of them would take seconds, and a hundred times the memory of the file.
+    found = parse_lock(b"a\n" * (MAX_LOCK_BYTES // 2))
+    assert isinstance(found, list)
+    assert [one.line for one in found] == list(range(1, 65))
 
 
 @given(st.binary(max_size=400) | st.text(alphabet="six==1.0 -#\\\n;@/:'\"[]a--hash=sha256:", max_size=400))
