@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from tieline_protocol.packages import MANIFEST, MAX_UNPACKED_BYTES
 
@@ -45,7 +46,7 @@ def write_archive(folder: Path, target: Path, manifest: Mapping[str, object]) ->
             _add(archive, path.relative_to(folder).as_posix(), path.read_bytes(), mode)
 
 
-def unpack_archive(source: Path, folder: Path) -> None:
+def unpack_archive(source: Path | BinaryIO, folder: Path) -> None:
     """Unpacks ``source`` into ``folder``. Raises PackagesError for an archive that holds too much."""
     with zipfile.ZipFile(source) as archive:
         entries = archive.infolist()
@@ -77,7 +78,9 @@ def clear(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return iter(sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()))
+    """The files of packages; one in the place of our own is left out."""
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return iter(sorted(path for path in found if path != folder / MANIFEST))
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes, mode: int) -> None:

@@ -38,7 +38,17 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _NOT_FOUND = re.compile(r"No matching distribution found for (?P<name>[A-Za-z0-9._-]+?)(?:\[|==|\s|$)")
 _INCOMPLETE = "In --require-hashes mode"
 _REPLACED = "DO NOT MATCH THE HASHES"
-_FINAL_MARKS = ("ResolutionImpossible", "Invalid requirement", "not a valid wheel", "is not in the subpath")
+_FINAL_MARKS = (
+    "ResolutionImpossible",
+    "Invalid requirement",
+    "invalid wheel",
+    " is invalid.",
+    "outside the target directory",
+    "Unknown scheme key",
+    "File name too long",
+)
+_WORK_FOLDERS = re.compile(r"/[^\s']*/pip-[a-z]+-\w+/(?:lib/python/?)?")
+"""Folders of pip, which have another name in each try: messages stay the same."""
 _BROKEN = "connection broken"
 _TOKEN_USER = "__token__"  # noqa: S105  (a user)
 """The user that indexes know a token by."""
@@ -75,7 +85,7 @@ class Index:
         if not password:
             return ""
         host = urlsplit(self.url).hostname or ""
-        return f"machine {host} login {user or _TOKEN_USER} password {password}\n"
+        return f"machine {host} login {_quoted(user or _TOKEN_USER)} password {_quoted(password)}\n"
 
     def without(self, package: str) -> PackagesError:
         """Why the index gave no file of a package: pip does not tell an index that refuses from one without it."""
@@ -105,7 +115,10 @@ class Index:
 
     def _read(self, name: str) -> str:
         path = self.credentials / name if self.credentials else None
-        return path.read_text(encoding="utf-8").strip() if path is not None and path.is_file() else ""
+        try:
+            return path.read_text(encoding="utf-8").strip() if path is not None and path.is_file() else ""
+        except UnicodeDecodeError:
+            raise PackagesError(f"the key {name} of the package index's Secret is no text (UTF-8)") from None
 
 
 def main() -> None:
@@ -113,12 +126,14 @@ def main() -> None:
     env = os.environ
     folder = env.get("TIELINE_INDEX_SECRET_DIR")
     index = Index(url=env.get("TIELINE_INDEX_URL", ""), credentials=Path(folder) if folder else None)
+    secrets: Sequence[str] = ()
     try:
+        secrets = index.secrets
         with tempfile.TemporaryDirectory() as work:
             archive = install(read_lock(Path(env["TIELINE_LOCK_FILE"])), index, Path(work))
             _store(env, archive)
     except (PackagesError, OSError) as error:
-        message = masked(str(error), index.secrets)[:_MAX_MESSAGE]
+        message = masked(str(error), secrets)[:_MAX_MESSAGE]
         print(message, file=sys.stderr)
         _tell(Path(env.get("TIELINE_TERMINATION_LOG", "/dev/termination-log")), message)
         sys.exit(FINAL if isinstance(error, FinalError) else 1)
@@ -140,7 +155,10 @@ def install(lock: PackageLock, index: Index, work: Path, *, pip: Sequence[str] |
     requirements.write_text(lock.text, encoding="utf-8")
     _pip(lock, index, work, [*(pip or _default_pip()), "install", *_pip_options(index, target, requirements)])
     _compile(target)
-    write_archive(target, archive, {"python": python_tag(), "lock": lock.digest})
+    try:
+        write_archive(target, archive, {"python": python_tag(), "lock": lock.digest})
+    except PackagesError as error:
+        raise FinalError(str(error)) from None
     return archive
 
 
@@ -154,6 +172,11 @@ def masked(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
+
+
+def _quoted(word: str) -> str:
+    """A word of netrc, which may have spaces in it."""
+    return '"' + word.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
 def _default_pip() -> Sequence[str]:
@@ -217,6 +240,7 @@ def _failure(output: str, index: Index) -> PackagesError:
     if found := _NOT_FOUND.search(output):
         return index.without(found["name"])
     detail = "; ".join(errors[:3] or lines[-1:]) or "pip failed without a message"
+    detail = _WORK_FOLDERS.sub("", detail)
     if _BROKEN in output:
         return PackagesError(f"the package index cannot be reached: {detail}")
     kind = FinalError if any(mark in output for mark in _FINAL_MARKS) else PackagesError

@@ -76,8 +76,9 @@ def fetch_and_unpack(source: Source, folder: Path, *, until: float) -> None:
                 raise PackagesError(str(error)) from error
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
-    unpack_archive(archive, folder)
-    archive.unlink()
+    with archive.open("rb") as opened:
+        archive.unlink()  # a package may have a file of its name
+        unpack_archive(opened, folder)
 
 
 def _fetch(source: Source, archive: Path) -> None:

@@ -7,8 +7,10 @@ A pod's token is of the environment's ServiceAccount. The Job has another one, o
 token also names the Job's pod, and so the key that the Job may store.
 """
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 
 import orjson
 from aiohttp import web
@@ -30,6 +32,8 @@ _PATH = "/internal/v1/environment/packages/{key}"
 _HEX = re.compile(r"[0-9a-f]{64}")
 _SUFFIX = packages_name("")
 _POD = "authentication.kubernetes.io/pod-name"
+_PART_SECONDS = 30.0
+"""For a part of 1 MiB, in either direction."""
 
 
 def add_packages(app: web.Application, platform: Dependencies) -> None:
@@ -48,9 +52,7 @@ def add_packages(app: web.Application, platform: Dependencies) -> None:
         response.content_length = entry.size
         response.content_type = "application/zip"
         await response.prepare(request)
-        async for part in store.read(ref, entry):
-            await response.write(part)
-        await response.write_eof()
+        await send_parts(request, response, store.read(ref, entry))
         return response
 
     async def put(request: web.Request, _platform: Dependencies) -> web.StreamResponse:
@@ -58,13 +60,48 @@ def add_packages(app: web.Application, platform: Dependencies) -> None:
         organisation = await _installer(request, platform, key)
         if (request.content_length or 0) > MAX_ARCHIVE_BYTES:
             raise too_large()
-        content = request.content.iter_chunked(CHUNK_BYTES)
+        content = paced(request.content.iter_chunked(CHUNK_BYTES))
         entry = await store.store(PackageKey(organisation, key), digest, content)
         body = orjson.dumps({"digest": entry.digest, "size": entry.size})
         return web.Response(body=body, content_type="application/json")
 
     app.router.add_get(_PATH, endpoint("internalGetPackages", get, platform), allow_head=False)
     app.router.add_put(_PATH, endpoint("internalPutPackages", put, platform))
+
+
+async def send_parts(
+    request: web.Request,
+    response: web.StreamResponse,
+    parts: AsyncGenerator[bytes, None],
+    *,
+    seconds: float = _PART_SECONDS,
+) -> None:
+    """Sends an archive; ends the connection where a part is not taken in time."""
+    try:
+        async with aclosing(parts) as ahead:
+            async for part in ahead:
+                async with asyncio.timeout(seconds):
+                    await response.write(part)
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise
+    await response.write_eof()
+
+
+async def paced(content: AsyncIterator[bytes], *, seconds: float = _PART_SECONDS) -> AsyncIterator[bytes]:
+    """The content of a request. Raises ApiError 408 where nothing more of it comes: a node that died says nothing."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                part = await anext(content)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise errors.ApiError(
+                408, "timeout", f"Nothing of the packages arrived for {seconds:g} s"
+            ) from None
+        yield part
 
 
 def _named(request: web.Request) -> tuple[str, str]:

@@ -5,8 +5,9 @@ Archives are named by the digest that whoever stored them computed; both ends co
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
@@ -29,6 +30,8 @@ _IN_FLIGHT = 4
 _UPLOADS = 4
 _DOWNLOADS = 16
 """At the same time, in a replica; each takes up to eight parts of memory."""
+_DOWNLOADS_OF_ONE = 8
+"""Of one organisation: those that are read slowly hold up no other one."""
 _WRONG_LAST = 10071
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
@@ -80,6 +83,7 @@ class PackageStore:
         self._engine = engine
         self._uploads = asyncio.Semaphore(_UPLOADS)
         self._downloads = asyncio.Semaphore(_DOWNLOADS)
+        self._own_downloads: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def entry(self, ref: PackageKey) -> PackageEntry | None:
         """The entry of a key; None where there are no packages of it. ApiError 503."""
@@ -109,9 +113,10 @@ class PackageStore:
             raise EngineUnavailableError
         return existing
 
-    async def read(self, ref: PackageKey, entry: PackageEntry) -> AsyncIterator[bytes]:
+    async def read(self, ref: PackageKey, entry: PackageEntry) -> AsyncGenerator[bytes, None]:
         """The parts of an archive in order. ApiError 503."""
-        async with self._downloads:
+        own = self._own_downloads.setdefault(ref.organisation, asyncio.Semaphore(_DOWNLOADS_OF_ONE))
+        async with own, self._downloads:
             first = range(min(_IN_FLIGHT, entry.parts))
             ahead = [asyncio.create_task(self._part(ref, entry, number)) for number in first]
             try:

@@ -176,6 +176,9 @@ def has_ended(job: Object) -> str:
 def last_message(pods: Sequence[Object]) -> str:
     """Why the last try of a Job has failed; empty while none has."""
     for pod in sorted(pods, key=lambda one: str(one["metadata"]["creationTimestamp"]), reverse=True):
+        if pod.get("status", {}).get("reason") == "Evicted":
+            # An exit code of 137 is all that its container says.
+            return f"the Job's pod was evicted: {pod['status'].get('message', 'its node had no room')}"
         for container in pod.get("status", {}).get("containerStatuses") or ():
             ended: Mapping[str, Any] = container.get("state", {}).get("terminated") or {}
             if ended.get("reason") == "OOMKilled":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import netrc
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from tests.unit.runtime.packages.local_index import PASSWORD, LocalIndex, source_distribution, wheel
 from tieline_packages.activation import activate
 from tieline_packages.archive import PackagesError, unpack_archive, write_archive
-from tieline_packages.install import FinalError, Index, install, masked
+from tieline_packages.install import FinalError, Index, install, main, masked
 from tieline_protocol.package_lock import PackageLock
 
 
@@ -137,6 +138,59 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     unpack_archive(archive, folder)
     assert not (tmp_path / "escaped").exists()
     assert not Path("/absolute").exists()
+
+
+def test_a_wheel_that_cannot_be_installed_is_told_in_the_same_words_each_time_and_not_tried_again(
+    index: LocalIndex, credentials: Path, tmp_path: Path
+) -> None:
+    index.add(wheel("greetings", **{"/absolute.py": "x = 1\n"}), ("words-1.0-py3-none-any.whl", b"no wheel"))
+    messages = []
+    for name in ("greetings", "words"):
+        for work in ("one", "two"):
+            with pytest.raises(FinalError) as told:
+                installed(index.lock(name), index.url, credentials, tmp_path / f"{name}-{work}")
+            messages.append(str(told.value))
+    assert len(set(messages)) == 2
+    assert "/absolute.py" in messages[0]
+    assert not Path("/absolute.py").exists()
+
+
+def test_a_wheel_does_not_replace_what_says_whom_the_packages_are_for(
+    index: LocalIndex, credentials: Path, tmp_path: Path
+) -> None:
+    index.add(wheel("greetings", **{"tieline-packages.json": '{"python": "cp27"}'}))
+    archive = installed(index.lock("greetings"), index.url, credentials, tmp_path / "work")
+    with zipfile.ZipFile(archive) as opened:
+        assert opened.namelist().count("tieline-packages.json") == 1
+        assert b"cp27" not in opened.read("tieline-packages.json")
+
+
+def test_packages_that_are_too_large_are_not_tried_again(
+    index: LocalIndex, credentials: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tieline_packages.archive.MAX_UNPACKED_BYTES", 100)
+    index.add(wheel("greetings"))
+    with pytest.raises(FinalError, match="fewer or smaller"):
+        installed(index.lock("greetings"), index.url, credentials, tmp_path / "work")
+
+
+def test_a_password_may_have_spaces_and_quotes(credentials: Path, tmp_path: Path) -> None:
+    (credentials / "password").write_text('a "b\\c" #d\n')
+    path = tmp_path / "netrc"
+    path.write_text(Index(url="https://pypi.example/simple", credentials=credentials).netrc())
+    assert netrc.netrc(str(path)).authenticators("pypi.example") == ("reader", "", 'a "b\\c" #d')
+
+
+def test_a_password_that_is_no_text_is_told_without_it(
+    credentials: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (credentials / "password").write_bytes(b"\xff\xfesecret")
+    monkeypatch.setenv("TIELINE_INDEX_SECRET_DIR", str(credentials))
+    monkeypatch.setenv("TIELINE_TERMINATION_LOG", str(tmp_path / "told"))
+    with pytest.raises(SystemExit):
+        main()
+    assert "password" in (tmp_path / "told").read_text()
+    assert "secret" not in capsys.readouterr().err.replace("Secret", "")
 
 
 def test_packages_of_another_python_are_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -97,6 +99,19 @@ def test_what_an_earlier_try_left_is_gone(api: Api, folder: Path) -> None:
     (folder / "old" / "module.py").write_text("")
     fetch(api, folder)
     assert not (folder / "old").exists()
+
+
+def test_a_package_may_have_a_file_of_any_name(api: Api, folder: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in (".archive", "greetings.py"):
+            archive.writestr(name, name)
+    api.archive = content.getvalue()
+    fetch(api, folder)
+    assert [(folder / name).read_text() for name in (".archive", "greetings.py")] == [
+        ".archive",
+        "greetings.py",
+    ]
 
 
 def test_another_archive_than_the_operator_named_is_not_unpacked(api: Api, folder: Path) -> None:

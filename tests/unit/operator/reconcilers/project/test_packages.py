@@ -11,6 +11,7 @@ from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop
 from tieline_core.engine.package_streams import PackageEntry
 from tieline_core.kubernetes import resources as r
 from tieline_operator.config import Config
+from tieline_operator.workload.packages import last_message
 from tieline_protocol.package_lock import lock_digest
 from tieline_protocol.packages import package_key
 
@@ -305,3 +306,13 @@ async def test_packages_that_a_pod_cannot_unpack_are_told_with_its_last_line() -
     status, reason, message = there.ready(r.PROJECTS, "order-sync")
     assert (status, reason) == ("False", "PackagesFailed")
     assert "the packages cannot be unpacked: the API answers 404: not stored" in message
+
+
+def test_a_job_that_needs_more_disk_than_it_may_is_told_as_that() -> None:
+    message = 'Usage of EmptyDir volume "work" exceeds the limit "2304Mi".'
+    ended_by_kubelet = {"name": "install", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}
+    pod = {
+        "metadata": {"name": "job-abcde", "creationTimestamp": "2026-11-25T10:00:00Z"},
+        "status": {"reason": "Evicted", "message": message, "containerStatuses": [ended_by_kubelet]},
+    }
+    assert last_message([pod]) == f"the Job's pod was evicted: {message}"
