@@ -96,6 +96,11 @@ def _problem(facts: SecretFacts, key: str, project: str, environment: str) -> st
         return f'the Secret "{name}" has no value for the key "{key}"'
     if key in facts.values.no_text:
         return f'the key "{key}" of the Secret "{name}" is no text (UTF-8)'
+    if key in facts.values.no_variable:
+        return (
+            f'no environment variable can hold the key "{key}" of the Secret "{name}": it has more than 128 KiB, or a '
+            "NUL; give it to code by a connection (ctx.credentials)"
+        )
     return ""
 
 

@@ -1,6 +1,7 @@
 """Environment variables that are secrets: the platform takes them from Secrets, and ``tieline run`` is told them."""
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from urllib.parse import unquote
@@ -9,6 +10,13 @@ from tieline.telemetry.redaction import SHORTEST, Redactor
 
 NAMES = "TIELINE_SECRET_ENV"
 """The variable that names them, separated by commas."""
+_NAMED = re.compile(
+    r"""(?:password|passwd|pwd|secret|token|key|sig)\s*=\s*(?:'([^']*)'|"([^"]*)"|([^&;\s'"][^&;\s]*))""",
+    re.IGNORECASE,
+)
+"""Passwords and keys in a connection string, or in the query of a URL: ``host=db password=…``, ``AccountKey=…;``."""
+_SHORTEST_NAMED = 6
+"""Shorter ones may be ordinary words, such as ``true``."""
 logger = logging.getLogger("tieline.configuration")
 
 
@@ -26,9 +34,14 @@ def learn_environment(redactor: Redactor, environment: Mapping[str, str]) -> Non
 
 
 def _secrets(value: str) -> Iterator[str]:
-    """The value, and the password of a URL: drivers write it by itself."""
+    """The value, and the passwords in a URL or a connection string: drivers write them by themselves."""
     yield value
     authority = value.partition("://")[2].partition("/")[0]
     if password := authority.rpartition("@")[0].partition(":")[2]:
         yield password
         yield unquote(password)
+    for found in _NAMED.finditer(value):
+        part = found[found.lastindex or 0]
+        if len(part) >= _SHORTEST_NAMED:
+            yield part
+            yield unquote(part)

@@ -25,6 +25,8 @@ _MAY_BE_EMPTY = frozenset({"password"})
 # What is no secret, and decides where a token is asked for.
 _PUBLIC = ("tokenUrl", "mTLSEnabled", "mTLSCredentialId")
 _SIGNING = ("key", "value", "consumerSecret")
+# Linux takes 128 KiB for a variable with its name, of at most 256 characters, and what stands between and behind.
+_MAX_VARIABLE_BYTES = 128 * 1024 - 258
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +37,8 @@ class ValueFacts:
     """Keys that hold something."""
     no_text: frozenset[str] = frozenset()
     """Keys whose bytes are not UTF-8."""
+    no_variable: frozenset[str] = frozenset()
+    """Keys whose value is too long for an environment variable, or has a NUL in it: no process would start."""
     broken: frozenset[str] = frozenset()
     """Keys whose value has a line break or NUL in it, which no header can carry."""
     colon: bool = False
@@ -88,6 +92,9 @@ def values_of(data: Mapping[str, str]) -> ValueFacts:
     return ValueFacts(
         keys=frozenset(key for key, value in values.items() if value or key in _MAY_BE_EMPTY),
         no_text=frozenset(key for key, value in values.items() if not _is_text(value)),
+        no_variable=frozenset(
+            key for key, value in values.items() if b"\0" in value or len(value) > _MAX_VARIABLE_BYTES
+        ),
         broken=frozenset(key for key, value in values.items() if any(one in value for one in b"\r\n\0")),
         colon=b":" in values.get("username", b""),
         certificate=_certificate(values),

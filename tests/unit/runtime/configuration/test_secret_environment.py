@@ -30,6 +30,21 @@ def test_the_password_of_a_url_is_masked_by_itself() -> None:
     assert redactor("no login with p@ssw0rd, nor p%40ssw0rd") == "no login with ***, nor ***"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "host=db.example user=app password=s3cret-w0rd dbname=orders",
+        "host=db.example password='s3cret-w0rd' dbname=orders",
+        "postgresql://db.example/orders?user=app&password=s3cret-w0rd&sslmode=require",
+        "Server=db.example;User Id=app;Password=s3cret-w0rd;Encrypt=true",
+        "Endpoint=sb://bus.example/;SharedAccessKeyName=all;SharedAccessKey=s3cret-w0rd",
+    ],
+)
+def test_the_password_of_a_connection_string_is_masked_by_itself(value: str) -> None:
+    said = knowing(DATABASE=value)("s3cret-w0rd is refused by db.example for app: require, true")
+    assert said == "*** is refused by db.example for app: require, true"
+
+
 def test_each_line_of_a_key_is_masked() -> None:
     redactor = knowing(KEY=KEY)
     assert KEY.splitlines()[3] not in redactor(KEY.splitlines()[3])

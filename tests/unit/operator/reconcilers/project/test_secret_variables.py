@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tests.unit.operator.objects import project, secret
 from tests.unit.operator.project_fixtures import change, reconciling, source
 from tests.unit.operator.reconcile_loop import ReconcileLoop
 from tieline_core.credentials.exposure import Exposure
-from tieline_core.credentials.validation.secret_facts import ValueFacts
+from tieline_core.credentials.validation.secret_facts import ValueFacts, values_of
 from tieline_core.kubernetes import resources as r
 
 
@@ -22,6 +23,10 @@ def opened(*to: str, version: str = "1", keys: tuple[str, ...] = ("password",)) 
     found = secret("db", *keys)
     found["metadata"]["resourceVersion"] = version
     return {**found, "exposure": Exposure(frozenset(to) if to else None)}
+
+
+def with_value(content: bytes) -> dict[str, Any]:
+    return {**opened(), "values": values_of({"password": b64encode(content).decode()})}
 
 
 def given(there: ReconcileLoop, environment: str = "production") -> dict[str, Any]:
@@ -61,6 +66,9 @@ async def test_pods_get_a_key_of_a_secret_that_its_owner_opened() -> None:
             {**opened(), "values": ValueFacts(keys=frozenset({"password"}), no_text=frozenset({"password"}))},
             "UTF-8",
         ),
+        (with_value(bytes(200_000)), "128 KiB"),
+        (with_value(b"a" * 131_000), "128 KiB"),
+        (with_value(b"pass\0word"), "NUL"),
     ],
 )
 async def test_without_it_nothing_starts_and_the_environment_says_what_to_do(
@@ -142,3 +150,8 @@ async def test_the_platforms_variables_cannot_come_from_a_secret() -> None:
     (container,) = there.deployment()["spec"]["template"]["spec"]["containers"]
     names = [one["name"] for one in container["env"]]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("content", [b"a" * 130_000, "zw\u00f6lf\nZeilen".encode()])
+async def test_a_long_value_and_one_of_several_lines_are_given(content: bytes) -> None:
+    assert given(await serving(with_value(content)))
