@@ -39,7 +39,7 @@ from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.metrics import EngineCollector
 from tieline_operator.engine.stream_readings import EnvironmentReading, Survey
 from tieline_operator.metrics import Metrics as OperatorMetrics
-from tieline_operator.workload.manifests import HEALTH_PORT
+from tieline_operator.workload.network_policies import HEALTH_PORT
 from tieline_protocol.event_streams import EventStreams
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"

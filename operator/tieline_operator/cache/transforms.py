@@ -13,7 +13,7 @@ from tieline_core.kubernetes.interner import Interner
 from tieline_core.oauth.token_secrets import holds_tokens
 from tieline_core.systems import filled
 from tieline_operator.apply.plan import MANAGER
-from tieline_operator.workload.manifests import ENGINE_CREDENTIALS
+from tieline_operator.workload.pod_template import ENGINE_CREDENTIALS
 
 _SECRET_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences")
 FOREIGN_DATA = "foreignData"

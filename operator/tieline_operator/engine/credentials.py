@@ -9,7 +9,8 @@ from tieline_core.identity.ids import format_time, parse_time
 from tieline_operator.apply.diff import contained
 from tieline_operator.apply.plan import Manifest, Object
 from tieline_operator.cache.transforms import FOREIGN_DATA
-from tieline_operator.workload.manifests import Workload, engine_secret
+from tieline_operator.workload.inputs import Workload
+from tieline_operator.workload.manifests import engine_secret
 from tieline_protocol.event_streams import EventStreams
 
 VALID = timedelta(days=30)

@@ -14,8 +14,8 @@ from tieline_core.engine.trust import AccountSigner, EngineTrust, InvalidTrustEr
 from tieline_core.identity.ids import new_id, parse_time
 from tieline_operator.apply.plan import Manifest, Object
 from tieline_operator.engine.credentials import VALID, credentials_annotations, seconds_to_renewal
-from tieline_operator.workload.manifests import ENGINE_CREDENTIALS
 from tieline_operator.workload.network_policies import ENGINE
+from tieline_operator.workload.pod_template import ENGINE_CREDENTIALS
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.nkeys import KeyPair

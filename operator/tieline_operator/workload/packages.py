@@ -18,12 +18,11 @@ from tieline_core.resources.projects import FilesConfigMap
 from tieline_operator.apply.diff import stamped
 from tieline_operator.apply.plan import Manifest, Object
 from tieline_operator.workload import network_policies
-from tieline_operator.workload.manifests import (
+from tieline_operator.workload.inputs import Packages, Workload
+from tieline_operator.workload.pod_template import (
     CONTAINER_SECURITY,
     POD_SECURITY,
     TOKEN_DIR,
-    Packages,
-    Workload,
     pull_secrets,
     token_volume,
 )

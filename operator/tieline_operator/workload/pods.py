@@ -10,7 +10,7 @@ from tieline_core.identity.ids import parse_time
 from tieline_core.identity.names import VERSION_ANNOTATION
 from tieline_operator.apply.conditions import find_condition, is_terminating
 from tieline_operator.apply.plan import Object
-from tieline_operator.workload.manifests import REVISION_ANNOTATION
+from tieline_operator.workload.pod_template import REVISION_ANNOTATION
 
 # A scheduler that is waiting for a node to be added, or for a pod to leave, gets this long.
 UNSCHEDULABLE_SECONDS = 30

@@ -23,8 +23,9 @@ from tieline_operator.reconcilers.project.observed import ObservedEnvironment, O
 from tieline_operator.reconcilers.project.packages import NO_PACKAGES, PackagePlan, plan_packages
 from tieline_operator.workload import manifests
 from tieline_operator.workload.exposure import ExposureMode
-from tieline_operator.workload.manifests import REVISION_ANNOTATION, Packages, Workload
+from tieline_operator.workload.inputs import Packages, Workload, merged_runtime
 from tieline_operator.workload.packages import installer_objects, job, lock_file, packages_of
+from tieline_operator.workload.pod_template import REVISION_ANNOTATION, revision_of
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
 from tieline_operator.workload.secret_variables import SecretVariables, secret_variables
@@ -243,7 +244,7 @@ def _deployment(
     actual, previous = environment.children.get(r.DEPLOYMENTS), observed.config.previous_api_url
     if actual is not None and previous:
         earlier = with_url(previous)
-        if manifests.revision_of(earlier) == manifests.revision_of(actual):
+        if revision_of(earlier) == revision_of(actual):
             return earlier
     return with_url(workload.api_url)
 
@@ -304,7 +305,7 @@ def _checked(observed: ObservedProject, environment: ObservedEnvironment, versio
 
 def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
     project, config = observed.project, observed.config
-    runtime = manifests.merged_runtime(project.spec.runtime, spec.runtime)
+    runtime = merged_runtime(project.spec.runtime, spec.runtime)
     replicas = 1 if runtime.replicas is None else runtime.replicas
     identifier = environment_id(project.id, spec.name)
     name = environment.workload

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tieline_core.engine.package_streams import PackageEntry
 from tieline_core.resources import ProjectVersion
 from tieline_operator.apply.plan import Object
-from tieline_operator.workload.manifests import Packages
+from tieline_operator.workload.inputs import Packages
 from tieline_operator.workload.packages import (
     JOB_LABEL,
     KEY_ANNOTATION,

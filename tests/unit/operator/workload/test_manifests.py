@@ -9,7 +9,7 @@ import pytest
 
 from tieline_core.resources.projects import FilesConfigMap, KeyToPath, Runtime
 from tieline_operator.workload import manifests
-from tieline_operator.workload.manifests import Workload, merged_runtime
+from tieline_operator.workload.inputs import Workload, merged_runtime
 from tieline_protocol.egress import Egress
 
 
