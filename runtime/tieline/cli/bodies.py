@@ -1,11 +1,15 @@
 """Bodies and headers of requests that commands send, and bodies of the answers."""
 
+import re
 import sys
 from pathlib import Path
 
 from tieline.cli.exit_codes import UsageError
 from tieline.cli.options import read_file
 from tieline.cli.terminal import note, safe
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NO_HEADER = "A header needs a colon: write NAME: VALUE"
 
 
 def body_bytes(data: str) -> bytes:
@@ -18,8 +22,11 @@ def body_bytes(data: str) -> bytes:
 def header_of(text: str) -> tuple[str, str]:
     """Name and value of ``NAME: VALUE``; UsageError for anything else."""
     name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise UsageError(f"{text!r} is no header: write NAME: VALUE")
+    if not colon or not _NAME.fullmatch(name.strip()):
+        # Not the value, which may be a secret.
+        raise UsageError(f"{name!r} is no header's name: write NAME: VALUE" if colon else _NO_HEADER)
+    if not value.isascii() or not value.strip().isprintable():
+        raise UsageError(f"The header {name} has characters that headers cannot have")
     return name.strip(), value.strip()
 
 

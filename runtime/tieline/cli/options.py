@@ -10,7 +10,7 @@ import typer
 from tieline.cli.exit_codes import UsageError
 from tieline.cli.remote.client import Client
 from tieline.cli.remote.contexts import selected
-from tieline.cli.terminal import Output, is_interactive, safe
+from tieline.cli.terminal import Output, is_interactive, one_line
 
 ContextOption = Annotated[
     str | None,
@@ -63,6 +63,7 @@ FolderArgument = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The folder with main.py, or with integration/main.py.")
 ]
 
+_LONGEST_SECONDS = 100 * 366 * 86400
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -97,11 +98,12 @@ def seconds_of(text: str) -> float:
     """A duration such as ``30s``, ``10m``, ``2h`` or ``1d`` in seconds. Raises UsageError."""
     number, unit = text[:-1], text[-1:]
     try:
-        if unit in _UNITS:
-            return float(number) * _UNITS[unit]
-        return float(text)
+        seconds = float(number) * _UNITS[unit] if unit in _UNITS else float(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no duration, such as 30s, 10m, 2h or 1d") from None
+        seconds = -1
+    if not 0 <= seconds <= _LONGEST_SECONDS:
+        raise UsageError(f"{text!r} is no duration, such as 30s, 10m, 2h or 1d")
+    return seconds
 
 
 def moment(text: str | None) -> str | None:
@@ -112,9 +114,11 @@ def moment(text: str | None) -> str | None:
         time = datetime.fromisoformat(text)
     except ValueError:
         time = datetime.now(UTC) - timedelta(seconds=seconds_of(text))
-    if time.tzinfo is None:
-        time = time.astimezone()
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    try:
+        time = time.astimezone(UTC)
+    except OverflowError:
+        raise UsageError(f"{text!r} is too far away") from None
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -123,4 +127,4 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not is_interactive():
         raise UsageError(f"{question} Confirm with --yes.")
-    typer.confirm(safe(question), abort=True, err=True)
+    typer.confirm(one_line(question), abort=True, err=True)

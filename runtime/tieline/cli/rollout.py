@@ -1,14 +1,14 @@
 """Following a rollout until it ends, and telling its outcome."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import orjson
-
-from tieline.cli.exit_codes import CommandError
+from tieline.cli.exit_codes import CommandError, ExitCode
 from tieline.cli.log_format import readable
 from tieline.cli.remote.client import Client, Json
 from tieline.cli.remote.lookup import environment_of
-from tieline.cli.terminal import Output, details, note, progress, styled
+from tieline.cli.terminal import Output, details, json_text, note, progress, styled
 
 _POLL_SECONDS = 1.0
 _LOG_LINES = 10
@@ -36,10 +36,17 @@ def follow(remote: Client, project: Json, environment_id: str, *, wait: int, out
     environment = environment_of(project, environment_id)
     version = environment["deployedVersion"]
     until = time.monotonic() + wait
-    with progress(_state(environment)) as update:
+    with progress(_state(environment)) as update, _interruptible(version):
         while wait and time.monotonic() < until and _progressing(environment):
             time.sleep(min(_POLL_SECONDS, wait))
-            project = remote.get(f"projects/{project['id']}")
+            try:
+                project = remote.get(f"projects/{project['id']}")
+            except CommandError as error:
+                if error.code is not ExitCode.UNAVAILABLE:
+                    raise
+                # The rollout goes on without the API.
+                update(f"{environment['name']}: {error}; trying again")
+                continue
             environment = environment_of(project, environment_id)
             update(_state(environment))
             if (environment.get("deployedVersion") or {}).get("id") != version["id"]:
@@ -55,6 +62,17 @@ def follow(remote: Client, project: Json, environment_id: str, *, wait: int, out
             f"The rollout of {version['name']} has not ended within {wait} s: "
             f"{environment.get('message') or 'it is under way'}"
         )
+
+
+@contextmanager
+def _interruptible(version: Json) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(
+            f"The rollout of {version['name']} goes on without this command; `tieline env list` shows its state"
+        )
+        raise
 
 
 def _progressing(environment: Json) -> bool:
@@ -101,4 +119,4 @@ def _show_errors(remote: Client, project: Json, environment: Json) -> None:
         first=_LOG_LINES,
     )
     for entry in reversed(page["logs"]):
-        note(readable(orjson.dumps(entry).decode(), colour=False))
+        note(readable(json_text(entry), colour=False))

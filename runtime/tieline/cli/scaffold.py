@@ -1,6 +1,9 @@
 """The files that ``tieline init`` writes."""
 
+import json
 from collections.abc import Mapping
+
+import yaml
 
 _MAIN = '''\
 """What this integration does, in one sentence."""
@@ -150,10 +153,17 @@ CI_FILES: Mapping[str, tuple[str, str]] = {
 }
 
 
+def _yaml(name: str) -> str:
+    """A name in YAML; in quotes where it would be a number, a date or a truth value otherwise."""
+    return name if yaml.safe_load(name) == name else json.dumps(name)
+
+
 def scaffold(name: str, ci: str) -> dict[str, str]:
     """The files of a new project by path. ``ci`` is a key of ``CI_FILES``, or ``none``."""
     files = {
-        "tieline.yaml": f"# What `tieline deploy` and the other commands here are about.\nproject: {name}\n",
+        "tieline.yaml": (
+            f"# What `tieline deploy` and the other commands here are about.\nproject: {_yaml(name)}\n"
+        ),
         "integration/main.py": _MAIN,
         "tests/test_integration.py": _TEST,
         "connections.yaml": _CONNECTIONS,

@@ -1,5 +1,6 @@
 """What the command writes: text that cannot control the terminal, tables, JSON and YAML."""
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_ACTING = "\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+"""Characters from DEL on that act on a terminal or the direction of text, and halves of surrogate pairs."""
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_ACTING}]")
+_NOT_IN_JSON, _NOT_ASCII = re.compile(f"[{_ACTING}]"), re.compile("[^\x00-\x7e]")
+_PIPE_WIDTH = 100_000
 _STATUS_STYLES = {
     "succeeded": "green",
     "running": "green",
@@ -41,14 +46,20 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The command ends as with any other write."""
+        raise BrokenPipeError
+
+
 def out() -> Console:
     """The console of results."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def err() -> Console:
     """The console of progress, warnings and errors: standard error."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def safe(text: object) -> str:
@@ -58,6 +69,16 @@ def safe(text: object) -> str:
     'a\\\\x1b[31mb'
     """
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+
+
+def one_line(text: object) -> str:
+    """Safe text whose line ends are written as ``\\n``, so that it cannot look like further lines."""
+    return safe(text).replace("\n", "\\n")
+
+
+def indented(text: object, width: int) -> str:
+    """Safe text whose further lines are indented, so that they cannot look like others of the output."""
+    return safe(text).replace("\n", "\n" + " " * width)
 
 
 def say(text: str, *, style: str = "") -> None:
@@ -77,15 +98,33 @@ def warn(text: str) -> None:
 
 def styled(status: object) -> Text:
     """A status in its colour."""
-    return Text(safe(status), style=_STATUS_STYLES.get(str(status), ""))
+    return Text(one_line(status), style=_STATUS_STYLES.get(str(status), ""))
 
 
 def write(value: Any, output: Output) -> None:
     """Writes a result for programs."""
     if output is Output.JSON:
-        sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
-    else:
-        sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+        sys.stdout.write(json_text(value, indent=True) + "\n")
+        return
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    if _escapes().search(text):
+        text = yaml.safe_dump(value, sort_keys=False)
+    sys.stdout.write(text)
+
+
+def json_text(value: Any, *, indent: bool = False) -> str:
+    """JSON without characters that act on a terminal: they are escaped, so programs read the same value."""
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None).decode()
+    return _escapes().sub(lambda found: _escaped(found[0]), text)
+
+
+def _escapes() -> re.Pattern[str]:
+    utf8 = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+    return _NOT_IN_JSON if utf8 else _NOT_ASCII
+
+
+def _escaped(character: str) -> str:
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
 def show(
@@ -104,12 +143,12 @@ def show(
     for column in columns:
         table.add_column(column.upper(), overflow="fold", no_wrap=False)
     for row in rows():
-        table.add_row(*(cell if isinstance(cell, Text) else Text(safe(_blank(cell))) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(one_line(_blank(cell))) for cell in row))
     if table.row_count:
         console = out()
         if not console.is_terminal:
             # A file or a pipe has no width: cut nothing.
-            console = Console(highlight=False, markup=False, emoji=False, width=400)
+            console = _Console(highlight=False, markup=False, emoji=False, width=_PIPE_WIDTH)
         console.print(table)
     elif empty:
         note(empty)
@@ -126,7 +165,7 @@ def details(output: Output, value: Any, facts: Mapping[str, object]) -> None:
         if fact is None or fact == "":
             continue
         line = Text(f"{name + ':':<{width + 2}}", style="bold")
-        line.append_text(fact if isinstance(fact, Text) else Text(safe(fact)))
+        line.append_text(fact if isinstance(fact, Text) else Text(indented(fact, width + 2)))
         console.print(line)
 
 
@@ -136,7 +175,7 @@ def age(time: object, *, now: datetime | None = None) -> str:
         return ""
     try:
         seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(time)).total_seconds()
-    except ValueError:
+    except (ValueError, TypeError):
         return time
     text = _span(abs(seconds))
     return text if seconds >= 0 else f"in {text}"
@@ -146,7 +185,10 @@ def duration(start: object, end: object) -> str:
     """The time between two RFC 3339 times, such as ``1.2s``."""
     if not isinstance(start, str) or not isinstance(end, str):
         return ""
-    seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    try:
+        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    except (ValueError, TypeError):
+        return ""
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     return f"{seconds:.1f}s" if seconds < 60 else _span(seconds)
@@ -158,7 +200,7 @@ def local(time: object) -> str:
         return ""
     try:
         return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except ValueError:
+    except (ValueError, OverflowError):
         return time
 
 

@@ -21,6 +21,7 @@ class FormClient:
         self._opener = urllib.request.build_opener(
             urllib.request.HTTPCookieProcessor(CookieJar(policy)), _Staying()
         )
+        self._opener.addheaders.append(("Accept", "text/html"))
 
     def get(self, url: str) -> tuple[str, str]:
         """The page, and where it sends its reader instead."""

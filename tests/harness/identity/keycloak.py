@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 
 from tests.harness.cluster.deployed_platform import Answer, http
 from tests.harness.cluster.kubectl import ROOT
@@ -175,6 +175,18 @@ class Keycloak:
         """A client that takes its users' passwords."""
         return self.register(**{"standardFlowEnabled": False, "directAccessGrantsEnabled": True, **more})
 
+    def register_for_devices(self, *, code_seconds: int = 300, **more: Any) -> Application:
+        """A public client whose users sign in on another device, such as a command line."""
+        attributes = {
+            "pkce.code.challenge.method": "",
+            "oauth2.device.authorization.grant.enabled": "true",
+            "oauth2.device.code.lifespan": str(code_seconds),
+            "oauth2.device.polling.interval": "1",
+        }
+        return self.register(
+            attributes=attributes, **{"publicClient": True, "standardFlowEnabled": False, **more}
+        )
+
     def register_for_certificate(self, subject: str, **more: Any) -> Application:
         """A client for client credentials whose certificate is its proof (RFC 8705, section 2.1)."""
         attributes = {"x509.subjectdn": subject, "x509.allow.regex.pattern.comparison": "false"}
@@ -230,6 +242,23 @@ class Keycloak:
             if location.startswith(self.url):
                 page, location = client.get(location)
         return location
+
+    def enter_device_code(self, url: str, code: str, person: Person, *, grant: bool = True) -> str:
+        """What a person does with a code for another device; the page at the end."""
+        client = FormClient()
+        page, location = client.get(url)
+        while True:
+            while location:
+                page, location = client.get(urljoin(url, location))
+            if 'name="device_user_code"' in page:
+                fields = {"device_user_code": code}
+            elif 'name="password"' in page:
+                fields = {"username": person.name, "password": person.password}
+            elif 'name="accept"' in page:
+                fields = hidden_fields(page) | ({"accept": "Yes"} if grant else {"cancel": "No"})
+            else:
+                return page
+            page, location = client.post(form_of(page, url), fields)
 
     def _answers(self) -> bool:
         with suppress(OSError):

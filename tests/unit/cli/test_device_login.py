@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,14 @@ import pytest
 
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
 from tieline.cli.remote import device_login
+from tieline.cli.remote.contexts import OidcToken
 
-TOKENS = {"access_token": "a.b.c", "refresh_token": "r1", "expires_in": 300}
+TOKENS = {"access_token": "a.b.c", "id_token": "i.d.t", "refresh_token": "r1", "expires_in": 300}
+
+
+def jwt(**claims: object) -> str:
+    """A token with these claims; nobody here looks at its signature."""
+    return f"e30.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.c2ln"
 
 
 class FakeIssuer:
@@ -73,18 +80,20 @@ def fake() -> Iterator[FakeIssuer]:
     issuer.server.server_close()
 
 
-def polled(fake: FakeIssuer) -> tuple[device_login.OidcTokens, list[float]]:
+def polled(fake: FakeIssuer, wanted: OidcToken = "id") -> tuple[device_login.OidcTokens, list[float]]:
     waits: list[float] = []
     issuer = device_login.discover(fake.url)
     code = device_login.begin(issuer, "cli", "openid")
-    tokens = device_login.poll(issuer, "cli", code, sleep=waits.append, now=lambda: 1000.0 + sum(waits))
+    tokens = device_login.poll(
+        issuer, "cli", code, wanted=wanted, sleep=waits.append, now=lambda: 1000.0 + sum(waits)
+    )
     return tokens, waits
 
 
 def test_tokens_come_once_the_user_has_signed_in(fake: FakeIssuer) -> None:
     fake.answers = [(400, {"error": "authorization_pending"}), (400, {"error": "slow_down"}), (200, TOKENS)]
     tokens, waits = polled(fake)
-    assert (tokens.access, tokens.refresh) == ("a.b.c", "r1")
+    assert (tokens.token, tokens.refresh) == ("i.d.t", "r1")
     assert tokens.expires == 1000 + sum(waits) + 300 - 30
     assert waits == [5, 5, 10], "slow_down makes the pauses longer"
     assert fake.forms[-1]["device_code"] == ["d"]
@@ -104,10 +113,10 @@ def test_a_code_that_nobody_enters_expires(fake: FakeIssuer) -> None:
 
 
 def test_a_refresh_keeps_the_token_that_the_issuer_does_not_replace(fake: FakeIssuer) -> None:
-    fake.answers = [(200, {"access_token": "d.e.f"})]
+    fake.answers = [(200, {"id_token": "d.e.f", "refresh_token": None})]
     issuer = device_login.discover(fake.url)
     tokens = device_login.refresh(issuer, "cli", "r1", now=lambda: 0)
-    assert (tokens.access, tokens.refresh) == ("d.e.f", "r1")
+    assert (tokens.token, tokens.refresh) == ("d.e.f", "r1")
     fake.answers = [(400, {"error": "invalid_grant"}), (503, b"away")]
     with pytest.raises(CommandError, match="tieline login"):
         device_login.refresh(issuer, "cli", "r1")
@@ -139,3 +148,57 @@ def test_a_device_endpoint_that_gives_no_code_is_told(fake: FakeIssuer, answer: 
     fake.device = answer
     with pytest.raises(CommandError, match="gives no code"):
         polled(fake)
+
+
+def test_the_api_is_called_with_the_id_token_or_the_access_token(fake: FakeIssuer) -> None:
+    token = jwt(iat=10, exp=910)
+    fake.answers = [(200, TOKENS | {"id_token": token}), (200, TOKENS), (200, {"access_token": "a.b.c"})]
+    tokens, waits = polled(fake)
+    assert (tokens.token, tokens.expires) == (token, 1000 + sum(waits) + 900 - 30), (
+        "it says how long it is good"
+    )
+    tokens, waits = polled(fake, "access")
+    assert (tokens.token, tokens.expires) == ("a.b.c", 1000 + sum(waits) + 300 - 30)
+    with pytest.raises(CommandError, match="without an ID token; ask for the scope openid"):
+        polled(fake)
+
+
+def test_a_code_that_the_issuer_calls_expired_asks_for_another_sign_in(fake: FakeIssuer) -> None:
+    fake.answers = [(400, {"error": "expired_token", "error_description": "Device code is expired"})]
+    with pytest.raises(CommandError, match="run `tieline login` again") as refused:
+        polled(fake)
+    assert refused.value.code is ExitCode.NOT_SIGNED_IN
+
+
+def test_an_issuer_that_is_away_while_the_user_signs_in_is_asked_again(fake: FakeIssuer) -> None:
+    fake.answers = [(502, b"<html>"), (503, b""), (200, TOKENS)]
+    tokens, waits = polled(fake)
+    assert (tokens.token, waits) == ("i.d.t", [5, 10, 20])
+    fake.answers = [(502, b"<html>")] * 20
+    with pytest.raises(CommandError, match="HTTP 502") as away:
+        polled(fake)
+    assert away.value.code is ExitCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("interval", [0, -5, 1e-9, "nan", 1e9, None])
+def test_an_issuer_is_not_asked_all_the_time_whatever_it_says(fake: FakeIssuer, interval: object) -> None:
+    fake.device[1]["interval"] = interval
+    fake.device[1]["expires_in"] = 90
+    fake.answers = [(400, {"error": "authorization_pending"}), (200, TOKENS)] * 2
+    if interval in ("nan", None):
+        with pytest.raises(CommandError, match="gives no code"):
+            polled(fake)
+        return
+    if interval == 1e9:
+        with pytest.raises(CommandError, match="expired"):
+            polled(fake)
+        return
+    assert polled(fake)[1] == [1, 1]
+
+
+def test_a_refresh_token_is_revoked_where_the_issuer_offers_it(fake: FakeIssuer) -> None:
+    assert device_login.revoke(device_login.discover(fake.url), "cli", "r1") is False
+    fake.configuration["revocation_endpoint"] = f"{fake.url}/revoke"
+    fake.answers = [(200, b"")]
+    assert device_login.revoke(device_login.discover(fake.url), "cli", "r1") is True
+    assert fake.forms == [{"token": ["r1"], "token_type_hint": ["refresh_token"], "client_id": ["cli"]}]

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from tieline.cli.bodies import body_bytes, header_of, write_body
-from tieline.cli.exit_codes import CommandError
+from tieline.cli.exit_codes import CommandError, UsageError
 from tieline.cli.options import ContextOption, LimitOption, OrganisationOption, OutputOption, client
-from tieline.cli.remote.client import Json, api_error
+from tieline.cli.remote.client import Json
 from tieline.cli.remote.lookup import find_in_pages
 from tieline.cli.terminal import Output, age, details, note, say, show, styled
 
@@ -130,6 +130,8 @@ def send_request(
     remote = client(context, organisation)
     found = find_in_pages(remote, "connection", "connections", name)
     headers = dict(header_of(item) for item in header or ())
+    if any(item.lower() == "authorization" for item in headers):
+        raise UsageError("The header Authorization is your sign-in; the connection adds its own credentials")
     if data is not None and not any(item.lower() == "content-type" for item in headers):
         headers["Content-Type"] = "application/json"
     answer = remote.once(
@@ -140,7 +142,7 @@ def send_request(
         read_seconds=90,
     )
     if "X-Tieline-Upstream-Status" not in answer.headers:
-        raise api_error(answer)
+        raise remote.refusal(answer)
     if include:
         note(f"HTTP {answer.status}")
         for item, value in answer.headers.items():

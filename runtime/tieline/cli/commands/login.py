@@ -1,8 +1,10 @@
 """``tieline login``, ``logout``, ``whoami`` and ``context``."""
 
+import os
 import sys
-import time
 import webbrowser
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -13,6 +15,9 @@ from tieline.cli.options import ContextOption, OrganisationOption, OutputOption,
 from tieline.cli.remote import device_login
 from tieline.cli.remote.client import ApiError, Client
 from tieline.cli.remote.contexts import (
+    CONTEXT,
+    TOKEN,
+    URL,
     Context,
     ContextFile,
     SignIn,
@@ -21,13 +26,20 @@ from tieline.cli.remote.contexts import (
     checked_url,
     selected,
 )
-from tieline.cli.remote.sign_in import header_of, keep
-from tieline.cli.remote.token_store import TokenStore, token_store
+from tieline.cli.remote.sign_in import header_of, keep, revoke
+from tieline.cli.remote.token_store import TokenStore, Values, token_store
 from tieline.cli.terminal import Output, details, is_interactive, note, progress, say, show, warn
 
 contexts = typer.Typer(no_args_is_help=True, help="List, select and delete contexts.")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_ORGANISATION = "0" * 26
+
+
+class OidcTokenChoice(StrEnum):
+    """``OidcToken`` as an option."""
+
+    ID = "id"
+    ACCESS = "access"
 
 
 def login(
@@ -64,6 +76,13 @@ def login(
         str | None, typer.Option(metavar="ID", help="With --issuer: the public client's id.")
     ] = None,
     scopes: Annotated[str, typer.Option(help="With --issuer: what to ask for.")] = SignIn.scopes,
+    oidc_token: Annotated[
+        OidcTokenChoice,
+        typer.Option(help="With --issuer: the token that the API is called with."),
+    ] = OidcTokenChoice.ID,
+    browser: Annotated[
+        bool, typer.Option(help="With --issuer: open the page in a browser; --no-browser only shows it.")
+    ] = True,
     ca_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Certificates of a private authority, in PEM.")
     ] = None,
@@ -77,44 +96,56 @@ def login(
     _warn_of_plain_http(address)
     if (issuer is None) != (client_id is None):
         raise UsageError("--issuer and --client-id go together")
-    if issuer and kubeconfig:
-        raise UsageError("Use --issuer or --kubeconfig, not both")
+    if sum(map(bool, (issuer, kubeconfig, token_stdin))) > 1:
+        raise UsageError("Use one of --issuer, --kubeconfig and --token-stdin")
     if (kube_context or service_account) and not kubeconfig:
         raise UsageError("--kube-context and --service-account need --kubeconfig")
     kind: SignIn = SignIn()
     if kubeconfig:
         kind = SignIn(kind="kubeconfig", kube_context=kube_context, service_account=service_account)
     elif issuer:
-        kind = SignIn(kind="oidc", issuer=issuer, client_id=client_id, scopes=scopes)
+        kind = SignIn(
+            kind="oidc", issuer=issuer, client_id=client_id, scopes=scopes, oidc_token=oidc_token.value
+        )
     context = Context(
         name=checked_name(name or urlsplit(address).hostname or "default"),
         url=address,
         organisation=checked_organisation(organisation) if organisation else _NO_ORGANISATION,
-        ca_file=ca_file,
+        ca_file=_absolute(ca_file),
         sign_in=kind,
     )
     file = ContextFile()
     store = token_store(file.folder)
-    before = store.get(context.name)
-    _store_token(context, store, token_stdin=token_stdin)
+    file.contexts()  # Others could have spoilt it.
+    before = _before(store, context.name)
+    _store_token(context, store, token_stdin=token_stdin, browser=browser)
     try:
         context = _checked(context, organisation)
-    except CommandError:
+        file.save(context)
+    except BaseException:
         # A failed sign-in leaves what was there.
         store.delete(context.name)
         if before:
             store.put(context.name, before)
         raise
-    file.save(context)
     say(f"Signed in to {context.url}, organisation {context.organisation} (context {context.name})")
     if kind.kind != "kubeconfig":
         note(f"The token is in {store.description}")
+    _note_environment()
 
 
 def logout(context: ContextOption = None) -> None:
-    """Forget a context's token. A token that you pasted stays valid until it expires or is revoked."""
+    """Forget a context's token, and revoke that of an issuer. One that you pasted stays valid until it is revoked."""
     found = selected(context)
-    token_store(ContextFile().folder).delete(found.name)
+    if found.token:
+        raise UsageError(f"{TOKEN} is set: unset it, or name a context with --context")
+    store = token_store(ContextFile().folder)
+    try:
+        if found.sign_in.kind == "oidc" and not revoke(found, store):
+            note("The issuer has revoked no token; end the session there if others may have it")
+    except CommandError as error:
+        warn(f"The token is not revoked: {error}")
+    store.delete(found.name)
     say(f"Signed out of {found.name}")
 
 
@@ -174,6 +205,7 @@ def use_context(name: Annotated[str, typer.Argument(help="The context's name.")]
     """Make a context the current one."""
     context = ContextFile().use(name)
     say(f"Commands now use {context.name}: {context.url}, organisation {context.organisation}")
+    _note_environment()
 
 
 @contexts.command("delete")
@@ -189,7 +221,7 @@ def delete_context(
     say(f"Deleted {name}")
 
 
-def _store_token(context: Context, store: TokenStore, *, token_stdin: bool) -> None:
+def _store_token(context: Context, store: TokenStore, *, token_stdin: bool, browser: bool) -> None:
     sign_in = context.sign_in
     if sign_in.kind == "kubeconfig":
         store.delete(context.name)
@@ -198,11 +230,11 @@ def _store_token(context: Context, store: TokenStore, *, token_stdin: bool) -> N
         code = device_login.begin(issuer, sign_in.client_id, sign_in.scopes, ca_file=context.ca_file)
         note(f"Open {code.url} and enter the code {code.user_code}")
         page = code.complete_url or code.url
-        if is_interactive() and page.startswith(("https://", "http://")):
+        if browser and is_interactive() and page.startswith(("https://", "http://")):
             webbrowser.open(page)
         with progress("Waiting for your sign-in"):
             tokens = device_login.poll(
-                issuer, sign_in.client_id, code, ca_file=context.ca_file, now=time.time
+                issuer, sign_in.client_id, code, wanted=sign_in.oidc_token, ca_file=context.ca_file
             )
         keep(store, context.name, tokens)
     else:
@@ -251,6 +283,33 @@ def _only(organisations: list[dict[str, str]]) -> str:
         )
     names = "\n".join(f"  {item['id']}  {item.get('name', '')}" for item in organisations)
     raise UsageError(f"You reach several organisations; name one with --organisation:\n{names}")
+
+
+def _before(store: TokenStore, name: str) -> Values | None:
+    """What is stored; a file that others may read is replaced."""
+    try:
+        return store.get(name)
+    except CommandError as error:
+        if error.code is not ExitCode.NOT_SIGNED_IN:
+            raise
+        warn(str(error))
+        store.delete(name)
+        return None
+
+
+def _absolute(path: str | None) -> str | None:
+    """A file's path for all working folders. Raises UsageError."""
+    if path is None:
+        return None
+    if not Path(path).is_file():
+        raise UsageError(f"There is no file {path}")
+    return str(Path(path).resolve())
+
+
+def _note_environment() -> None:
+    name = next((name for name in (CONTEXT, URL) if os.environ.get(name)), None)
+    if name:
+        warn(f"{name} is set, so commands do not use this context until you unset it")
 
 
 def _warn_of_plain_http(url: str) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from tieline.cli.exit_codes import CommandError, ExitCode
 from tieline.cli.log_format import readable
 from tieline.cli.options import (
     HERE,
@@ -19,10 +20,13 @@ from tieline.cli.options import (
 )
 from tieline.cli.remote.client import Client, Json
 from tieline.cli.remote.lookup import environment_of, find_project, project_name
-from tieline.cli.terminal import Output, err, out, safe, write
+from tieline.cli.terminal import Output, json_text, note, out, write
 
 _POLL_SECONDS = 2.0
+_LONGEST_PAUSE = 30.0
 _REMEMBERED = 4000
+_MOST_PAGES = 1000
+"""Of one question: a server must not keep the command busy for ever."""
 
 
 def logs(
@@ -79,36 +83,52 @@ def logs(
 def _newest(remote: Client, path: str, query: Json, count: int) -> list[Json]:
     found: list[Json] = []
     token = None
-    while len(found) < count:
+    for _ in range(_MOST_PAGES):
         page = remote.get(path, **query, first=min(count - len(found), 1000), order="desc", next_token=token)
         found += page["logs"]
         token = page.get("nextToken")
-        if not token:
+        if not token or len(found) >= count:
             break
-    return found[::-1]
+    return found[:count][::-1]
 
 
 def _follow(remote: Client, path: str, query: Json, shown: list[Json], output: Output) -> None:
-    """Writes new lines. The last moment is read again, because more lines of it can come: content tells them apart."""
+    """Writes new lines, until Ctrl+C. While the API is away, it is asked less and less often."""
     known = dict.fromkeys(map(_identity, shown[-_REMEMBERED:]))
-    start = shown[-1]["timestamp"] if shown else moment("1s")
-    query = {**query, "end": None}
+    query = {**query, "end": None, "start": shown[-1]["timestamp"] if shown else moment("1s")}
+    pause = _POLL_SECONDS
     while True:
-        time.sleep(_POLL_SECONDS)
-        token = None
-        while True:
-            page = remote.get(path, **{**query, "start": start}, first=1000, order="asc", next_token=token)
-            for entry in page["logs"]:
-                identity = _identity(entry)
-                if identity not in known:
-                    known[identity] = None
-                    _write(entry, output)
-                    start = max(start, entry["timestamp"])
-            token = page.get("nextToken")
-            if not token:
-                break
-        for old in list(known)[:-_REMEMBERED]:
-            del known[old]
+        time.sleep(pause)
+        try:
+            _write_new(remote, path, query, known, output)
+            pause = _POLL_SECONDS
+        except CommandError as error:
+            if error.code is not ExitCode.UNAVAILABLE:
+                raise
+            if pause == _POLL_SECONDS:
+                note(f"{error}; lines follow once it answers")
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _write_new(remote: Client, path: str, query: Json, known: dict[bytes, None], output: Output) -> None:
+    """Writes the lines that are not ``known``.
+
+    The last moment is read again, because more lines of it can come: content tells them apart.
+    """
+    token, start = None, query["start"]
+    for _ in range(_MOST_PAGES):
+        page = remote.get(path, **{**query, "start": start}, first=1000, order="asc", next_token=token)
+        for entry in page["logs"]:
+            identity = _identity(entry)
+            if identity not in known:
+                known[identity] = None
+                _write(entry, output)
+                query["start"] = max(query["start"], entry["timestamp"])
+        token = page.get("nextToken")
+        if not token:
+            break
+    for old in list(known)[:-_REMEMBERED]:
+        del known[old]
 
 
 def _identity(entry: Json) -> bytes:
@@ -116,34 +136,8 @@ def _identity(entry: Json) -> bytes:
 
 
 def _write(entry: Json, output: Output) -> None:
+    line = json_text(entry)
     if output is Output.TABLE:
-        colour = out().is_terminal
-        line = "\n".join(map(safe, _plain(entry).split("\n"))) if not colour else _coloured(entry)
-        sys.stdout.write(line + "\n")
-    else:
-        sys.stdout.write(orjson.dumps(entry).decode() + "\n")
+        line = readable(line, colour=out().is_terminal)
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-    err()
-
-
-def _plain(entry: Json) -> str:
-    return readable(_line(entry), colour=False)
-
-
-def _coloured(entry: Json) -> str:
-    # Only the colours of log_format reach the terminal: the texts are made safe before.
-    return readable(_line(_safe_texts(entry)), colour=True)
-
-
-def _safe_texts(value: object) -> object:
-    if isinstance(value, str):
-        return "\n".join(map(safe, value.split("\n")))
-    if isinstance(value, dict):
-        return {safe(name): _safe_texts(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_safe_texts(item) for item in value]
-    return value
-
-
-def _line(entry: object) -> str:
-    return orjson.dumps(entry).decode()

@@ -1,6 +1,8 @@
 """``tieline init`` and ``tieline manifests``."""
 
+import os
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -37,13 +39,13 @@ def init(
     if ci not in (*CI_FILES, "none"):
         raise UsageError(f"--ci is {', '.join(CI_FILES)} or none")
     files = scaffold(chosen, ci)
-    taken = [path for path in files if (folder / path).exists()]
+    taken = [path for path in files if os.path.lexists(folder / path)]
     if taken:
         raise CommandError(f"{folder / taken[0]} exists already; nothing was written")
     for path, content in files.items():
         _write(folder / path, content)
         note(f"Wrote {folder / path}")
-    say(f"Next: cd {folder} && tieline check && pytest")
+    say(f"Next: cd {shlex.quote(str(folder))} && tieline check && pytest")
 
 
 def manifests(
@@ -80,7 +82,7 @@ def manifests(
             wanted.connections += static
         wanted.systems = list(remote.pages("systems", limit=10_000))
     files, secrets = manifests_of(wanted)
-    taken = [path for path in files if (to / path).exists()]
+    taken = [path for path in files if os.path.lexists(to / path)]
     if taken and not force:
         raise CommandError(f"{to / taken[0]} exists already; use --force to replace it")
     for path, documents in files.items():
@@ -89,12 +91,15 @@ def manifests(
         note(f"Wrote {to / path}")
     for secret in secrets:
         note(f"Create the Secret {secret.name} of type tieline.dev/credential ({secret.purpose})")
-    say(f"Check them with: kubectl kustomize {to} --load-restrictor=LoadRestrictionsNone")
+    say(f"Check them with: kubectl kustomize {shlex.quote(str(to))} --load-restrictor=LoadRestrictionsNone")
 
 
 def _write(path: Path, content: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A link that is there is replaced, not written through.
+        if path.is_symlink():
+            path.unlink()
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}") from None

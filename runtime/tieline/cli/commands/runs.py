@@ -38,8 +38,10 @@ from tieline.cli.terminal import (
     age,
     details,
     duration,
+    indented,
     local,
     note,
+    one_line,
     say,
     show,
     styled,
@@ -133,14 +135,15 @@ def show_run(
     if output is not Output.TABLE:
         return
     if upstream := error.get("upstream"):
-        say(f"The other side answered {upstream['status']}:", style="bold")
-        say(f"  {upstream['body']}")
+        say(f"The other side answered {one_line(upstream['status'])}:", style="bold")
+        say(indented(f"  {upstream['body']}", 2))
     _show_attempts(output, found)
     if "input" in found:
         say("Input:", style="bold")
         write(found["input"], Output.JSON)
     elif found.get("inputBase64"):
-        say(f"Input: {found.get('inputContentType') or 'bytes'}; --output json has it", style="bold")
+        content = one_line(found.get("inputContentType") or "bytes")
+        say(f"Input: {content}; --output json has it", style="bold")
 
 
 @runs.command("cancel")

@@ -1,21 +1,25 @@
 """The REST client of the command."""
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
-from tieline.cli.exit_codes import CommandError, ExitCode
+from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
 from tieline.cli.remote.contexts import Context
 from tieline.cli.remote.http import READ_SECONDS, Answer, send
-from tieline.cli.remote.sign_in import auth_headers
+from tieline.cli.remote.sign_in import Authentication
 from tieline.cli.terminal import warn
 
 Json = dict[str, Any]
 _ATTEMPTS = 4
 _LONGEST_PAUSE = 20.0
+_LONGEST_MESSAGE, _MOST_FIELDS = 4000, 50
+_UPWARDS = re.compile(r"(^|/)(\.|%2e){1,2}(/|$)", re.IGNORECASE)
+"""A segment that servers and clients resolve."""
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
 _CODES = {
     401: ExitCode.NOT_SIGNED_IN,
@@ -46,7 +50,7 @@ class Client:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self._headers: dict[str, str] | None = None
+        self._authentication = Authentication(context)
         self._revision: str | None = None
 
     def get(self, path: str, **query: Any) -> Any:
@@ -78,7 +82,7 @@ class Client:
         read_seconds: float = READ_SECONDS,
     ) -> Any:
         """The JSON of an answer; None for an empty one. Raises ApiError, and CommandError if there is no answer."""
-        content = None if body is None else orjson.dumps(body)
+        content = None if body is None else _encoded(body)
         sent = {
             "Accept": "application/json",
             "User-Agent": "tieline-cli",
@@ -96,7 +100,7 @@ class Client:
         except ValueError:
             document = None
         if answer.status >= 300:
-            raise ApiError(answer.status, document if isinstance(document, dict) else {})
+            raise self.refusal(answer)
         if answer.body and document is None and answer.body.strip() != b"null":
             raise CommandError(
                 f"{self.context.url} does not answer as Tieline's API does; is the address right?"
@@ -117,11 +121,16 @@ class Client:
         )
 
     def url(self, path: str, query: Mapping[str, Any]) -> str:
-        """The address of an operation."""
+        """The address of an operation. Raises UsageError for a path that leads to another one."""
+        if _UPWARDS.search(path.partition("?")[0]) or "#" in path:
+            raise UsageError(f"{path!r} is no path: it has '.', '..' or '#'")
         if not path.startswith("/"):
             path = f"/api/v2/o/{self.context.organisation}/{path}"
         given = {name: _text(value) for name, value in query.items() if value is not None}
-        return f"{self.context.url}{path}" + (f"?{urlencode(given)}" if given else "")
+        try:
+            return f"{self.context.url}{path}" + (f"?{urlencode(given)}" if given else "")
+        except UnicodeEncodeError:
+            raise _not_utf8() from None
 
     def _answer(
         self,
@@ -159,23 +168,33 @@ class Client:
         raise AssertionError("unreachable")
 
     def _auth(self) -> dict[str, str]:
-        if self._headers is None:
-            self._headers = auth_headers(self.context)
-        return self._headers
+        return self._authentication.headers()
 
-
-def api_error(answer: Answer) -> ApiError:
-    """The error of an answer that is not what was asked for."""
-    try:
-        document = answer.json()
-    except ValueError:
-        document = None
-    return ApiError(answer.status, document if isinstance(document, dict) else {})
+    def refusal(self, answer: Answer) -> ApiError:
+        """The error of an answer, without the token that a server may have put into its text."""
+        try:
+            document = answer.json()
+        except ValueError:
+            document = None
+        body = document if isinstance(document, dict) else {}
+        if 300 <= answer.status < 400:
+            body = {
+                "message": f"{self.context.url} redirects to {_origin(answer)}: sign in with that address"
+            }
+        error = ApiError(answer.status, body)
+        for secret in self._auth().values():
+            error.args = (str(error).replace(secret.removeprefix("Bearer "), "<token>"),)
+        return error
 
 
 def segment(text: str) -> str:
-    """A name or id as one segment of a path."""
-    return quote(text, safe="")
+    """A name or id as one segment of a path. Raises UsageError for what would lead to another path."""
+    if text in ("", ".", ".."):
+        raise UsageError(f"{text!r} is no name or id")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError:
+        raise _not_utf8() from None
 
 
 def _text(value: Any) -> str:
@@ -196,12 +215,32 @@ def _show_warnings(answer: Answer) -> None:
         warn(part.rpartition('"')[0].replace('\\"', '"'))
 
 
+def _not_utf8() -> UsageError:
+    return UsageError("An argument has bytes that are not UTF-8")
+
+
+def _encoded(body: Any) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError:
+        raise _not_utf8() from None
+
+
+def _origin(answer: Answer) -> str:
+    """Where an answer redirects to, without path and query."""
+    try:
+        parts = urlsplit(answer.headers.get("Location", ""))
+    except ValueError:
+        return "no address"
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else "another path"
+
+
 def _message(status: int, body: Mapping[str, Any]) -> str:
-    message = str(body.get("message") or f"The API answers with HTTP {status}")
+    message = str(body.get("message") or f"The API answers with HTTP {status}")[:_LONGEST_MESSAGE]
     fields = body.get("fields")
     lines = [
-        f"  {item.get('field')}: {item.get('message')}"
-        for item in (fields if isinstance(fields, list) else ())
+        f"  {item.get('field')}: {item.get('message')}"[:_LONGEST_MESSAGE]
+        for item in (fields[:_MOST_FIELDS] if isinstance(fields, list) else ())
         if isinstance(item, dict)
     ]
     return "\n".join([message, *lines])

@@ -6,7 +6,6 @@ tokens: those are in the system's keyring or in a file of their own (``token_sto
 
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ import platformdirs
 import yaml
 
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
+from tieline.cli.remote.private_files import locked, read_private, write_private
 
 FOLDER = "TIELINE_CONFIG_FOLDER"
 CONTEXT = "TIELINE_CONTEXT"
@@ -25,7 +25,10 @@ ORGANISATION = "TIELINE_ORGANISATION"
 TOKEN = "TIELINE_TOKEN"  # noqa: S105  (the variable's name)
 
 SignInKind = Literal["token", "kubeconfig", "oidc"]
+OidcToken = Literal["id", "access"]
+"""Which of an issuer's tokens the API is called with."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+(%\w+)?")
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", re.IGNORECASE)
 
 
@@ -44,6 +47,8 @@ class SignIn:
     """oidc: the public client."""
     scopes: str = "openid offline_access"
     """oidc: what is asked for."""
+    oidc_token: OidcToken = "id"  # noqa: S105  (which one, not its value)
+    """oidc: the token that the API is called with."""
 
     def as_dict(self) -> dict[str, str]:
         """What the file has."""
@@ -54,6 +59,7 @@ class SignIn:
             "issuer": self.issuer,
             "clientId": self.client_id,
             "scopes": self.scopes if self.kind == "oidc" else None,
+            "token": self.oidc_token if self.kind == "oidc" else None,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -87,7 +93,7 @@ class ContextFile:
         found = self._read().get("contexts") or {}
         try:
             return {name: _from_dict(name, value) for name, value in found.items()}
-        except (AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, UsageError) as error:
             raise UsageError(
                 f"{self.path} has a context that cannot be read ({error}); sign in again"
             ) from None
@@ -100,32 +106,33 @@ class ContextFile:
 
     def save(self, context: Context, *, current: bool = True) -> None:
         """Adds or replaces a context."""
-        content = self._read()
-        contexts = content.setdefault("contexts", {})
-        contexts[context.name] = {
-            "url": context.url,
-            "organisation": context.organisation,
-            "signIn": context.sign_in.as_dict(),
-            **({"caFile": context.ca_file} if context.ca_file else {}),
-        }
-        if current:
-            content["current"] = context.name
-        self._write(content)
+        with locked(self.folder):
+            content = self._read()
+            contexts = content.get("contexts") or {}
+            contexts[context.name] = {
+                "url": context.url,
+                "organisation": context.organisation,
+                "signIn": context.sign_in.as_dict(),
+                **({"caFile": context.ca_file} if context.ca_file else {}),
+            }
+            self._write({**content, "contexts": contexts, **({"current": context.name} if current else {})})
 
     def use(self, name: str) -> Context:
         """Makes a context the current one."""
-        context = self.named(name)
-        self._write({**self._read(), "current": name})
+        with locked(self.folder):
+            context = self.named(name)
+            self._write({**self._read(), "current": name})
         return context
 
     def delete(self, name: str) -> None:
         """Removes a context."""
-        self.named(name)
-        content = self._read()
-        del content["contexts"][name]
-        if content.get("current") == name:
-            content.pop("current")
-        self._write(content)
+        with locked(self.folder):
+            self.named(name)
+            content = self._read()
+            del content["contexts"][name]
+            if content.get("current") == name:
+                content.pop("current")
+            self._write(content)
 
     def named(self, name: str) -> Context:
         """The context with a name. Raises CommandError."""
@@ -137,7 +144,7 @@ class ContextFile:
 
     def _read(self) -> dict[str, Any]:
         try:
-            content = yaml.safe_load(self.path.read_text(encoding="utf-8"))
+            content = yaml.safe_load(read_private(self.path))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, yaml.YAMLError) as error:
@@ -149,20 +156,8 @@ class ContextFile:
         return content
 
     def _write(self, content: Mapping[str, Any]) -> None:
-        write_private(self.path, yaml.safe_dump(dict(content), sort_keys=True))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replaces a file that its owner alone may read, in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        # A link, such as into a folder of dotfiles, stays one.
+        write_private(self.path.resolve(), yaml.safe_dump(dict(content), sort_keys=True))
 
 
 def selected(name: str | None, *, organisation: str | None = None) -> Context:
@@ -191,11 +186,17 @@ def selected(name: str | None, *, organisation: str | None = None) -> Context:
 
 def checked_url(text: str) -> str:
     """The API's address without a path. Raises UsageError."""
-    parts = urlsplit(text if "://" in text else f"https://{text}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{text!r} is no address of a platform, such as https://tieline.example")
-    if parts.username or parts.password:
+    if "@" in text:
         raise UsageError("An address must not hold a user or password")
+    try:
+        parts = urlsplit(text if "://" in text else f"https://{text}")
+        known = (
+            parts.scheme in ("http", "https") and _HOST.fullmatch(parts.hostname or "") and parts.port != 0
+        )
+    except ValueError:
+        known = False
+    if not known or parts.query or parts.fragment:
+        raise UsageError(f"{text!r} is no address of a platform, such as https://tieline.example")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
@@ -228,9 +229,9 @@ def _of_environment(environment: Mapping[str, str]) -> Context:
 def _from_dict(name: str, value: Mapping[str, Any]) -> Context:
     sign_in = value.get("signIn") or {}
     return Context(
-        name=name,
-        url=str(value["url"]),
-        organisation=str(value["organisation"]),
+        name=checked_name(str(name)),
+        url=checked_url(str(value["url"])),
+        organisation=checked_organisation(str(value["organisation"])),
         ca_file=value.get("caFile"),
         sign_in=SignIn(
             kind=cast(SignInKind, sign_in.get("kind", "token")),
@@ -239,5 +240,6 @@ def _from_dict(name: str, value: Mapping[str, Any]) -> Context:
             issuer=sign_in.get("issuer"),
             client_id=sign_in.get("clientId"),
             scopes=sign_in.get("scopes", SignIn.scopes),
+            oidc_token=cast(OidcToken, sign_in.get("token", SignIn.oidc_token)),
         ),
     )

@@ -1,19 +1,24 @@
 """One HTTP client for the command: certificates, time-outs, bounded answers."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import urllib3
 from urllib3.exceptions import HTTPError, SSLError
 
-from tieline.cli.exit_codes import CommandError, ExitCode
+from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
 
 CONNECT_SECONDS = 10
 READ_SECONDS = 60
 MAX_ANSWER = 64 * 2**20
+ANSWER_SECONDS = 300.0
+"""For a whole answer, once its headers are there."""
+_CHUNK = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +66,7 @@ def send(
             timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
         )
         try:
-            content = response.read(MAX_ANSWER + 1, decode_content=True)
+            content = _content(response, host=_host(url))
         finally:
             response.close()
     except SSLError as error:
@@ -74,14 +79,30 @@ def send(
         raise CommandError(
             f"{_host(url)} cannot be reached: {_reason(error)}", ExitCode.UNAVAILABLE
         ) from None
-    if len(content) > MAX_ANSWER:
-        raise CommandError(f"{_host(url)} answers with more than 64 MiB")
+    except (ValueError, UnicodeError):
+        # The reason of http.client has the header's value.
+        raise UsageError(
+            "The method, a header or the address has characters that HTTP does not allow"
+        ) from None
     return Answer(status=response.status, headers=response.headers, body=content)
 
 
+def _content(response: urllib3.BaseHTTPResponse, *, host: str) -> bytes:
+    content = bytearray()
+    until = time.monotonic() + ANSWER_SECONDS
+    while part := response.read1(_CHUNK, decode_content=True):
+        content += part
+        if len(content) > MAX_ANSWER:
+            raise CommandError(f"{host} answers with more than {MAX_ANSWER // 2**20} MiB")
+        if time.monotonic() > until:
+            raise CommandError(
+                f"{host} has not sent its whole answer within {ANSWER_SECONDS:.0f} s", ExitCode.UNAVAILABLE
+            )
+    return bytes(content)
+
+
 def _host(url: str) -> str:
-    parts = urllib3.util.parse_url(url)
-    return parts.netloc or parts.host or "the platform"
+    return urlsplit(url).netloc or "the platform"
 
 
 def _reason(error: Exception) -> str:

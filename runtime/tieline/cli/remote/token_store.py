@@ -12,7 +12,7 @@ from keyring.backends.fail import Keyring as NoKeyring
 from keyring.backends.null import Keyring as NullKeyring
 
 from tieline.cli.exit_codes import CommandError, ExitCode
-from tieline.cli.remote.contexts import write_private
+from tieline.cli.remote.private_files import read_private, write_private
 
 SERVICE = "tieline"
 NO_KEYRING = "TIELINE_NO_KEYRING"
@@ -77,15 +77,11 @@ class FileStore:
         """What is kept for a context. Raises CommandError for a file that others may read."""
         path = self._path(context)
         try:
-            if os.name == "posix" and path.stat().st_mode & 0o077:
-                raise CommandError(
-                    f"Others may read {path}, so its token is not used. "
-                    "Run `tieline login` again, and revoke the old token.",
-                    ExitCode.NOT_SIGNED_IN,
-                )
-            return _parsed(path.read_text(encoding="utf-8"))
+            return _parsed(read_private(path, secret=True))
         except FileNotFoundError:
             return None
+        except (OSError, ValueError) as error:
+            raise CommandError(f"{path} cannot be read: {error}", ExitCode.NOT_SIGNED_IN) from None
 
     def put(self, context: str, values: Values) -> None:
         """Keeps it in place of what was there."""
