@@ -65,7 +65,10 @@ def _run() -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _complain(f"{error.filename or 'The operation'}: {error.strerror or type(error).__name__}")
+        _complain(
+            f"{error.filename or 'The output cannot be written'}: {error.strerror or type(error).__name__}"
+        )
+        _discard_output()
         return _FAILED
     except Exception as error:
         _complain_of_defect(error)

@@ -238,7 +238,7 @@ def test_access_tokens_are_used_where_the_issuer_makes_them_for_the_api(
         platform.keycloak.issuer,
         ("--oidc-token", "access"),
     )
-    assert "audience" in usual.try_login(platform.person(), code=3)
+    assert "the audience of its access tokens" in usual.try_login(platform.person(), code=3)
     mapped = platform.keycloak.register_for_devices(protocolMappers=[AUDIENCE_MAPPER])
     desk = Desk(platform, tmp_path / "mapped", mapped, platform.keycloak.issuer, ("--oidc-token", "access"))
     desk.login(platform.person())

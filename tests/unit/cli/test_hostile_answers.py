@@ -5,78 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tieline.cli import main as command
+from tests.unit.cli.hostile_server import ID, ORGANISATION, TOKEN, Server, Tieline
 from tieline.cli.exit_codes import CommandError, ExitCode
 from tieline.cli.remote import client as client_module
 from tieline.cli.remote import http
 from tieline.cli.remote.contexts import Context
 
-ORGANISATION = "01JD3Y000000000000000000RG"
-TOKEN = "token-that-must-not-be-shown"
 ATTACK = "\x1b]0;owned\x07\x1b[2J\u202egpj.exe\x9b31m\r\x7f[red]x[/red]\nforged  line"
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-ID = "01JD3Y0000000000000000000A"
 TIME = "2026-11-25T12:00:00.000Z"
-
-
-class Server:
-    """Answers as the test says; ``answer`` gets the path and returns status, body and headers."""
-
-    def __init__(self) -> None:
-        self.answer: Callable[[str], tuple[int, Any, dict[str, str]]] = lambda _: (200, {}, {})
-        self.requests: list[tuple[str, dict[str, str]]] = []
-        self.drip = False
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def _handle(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                server.requests.append((self.path, dict(self.headers)))
-                status, body, headers = server.answer(self.path.partition("?")[0])
-                content = body if isinstance(body, bytes) else json.dumps(body).encode()
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(content)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                with suppress(OSError):
-                    self.wfile.write(content)
-                    while server.drip:
-                        self.wfile.write(b" ")
-
-            do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815
-
-            def log_message(self, *_: Any) -> None:
-                """Tests are quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Server:
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.drip = False
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -84,42 +26,6 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
     monkeypatch.setattr(client_module.time, "sleep", found.append)
     return found
-
-
-class Tieline:
-    """Runs commands in this process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error."""
-        self._monkeypatch.setattr(sys, "argv", ["tieline", *arguments])
-        self._capsys.readouterr()
-        code = command._run()
-        output, errors = self._capsys.readouterr()
-        assert TOKEN not in output + errors
-        return code, output, errors
-
-
-@pytest.fixture
-def tieline(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Tieline:
-    for name, value in {
-        "TIELINE_URL": server.url,
-        "TIELINE_ORGANISATION": ORGANISATION,
-        "TIELINE_TOKEN": TOKEN,
-        "TIELINE_CONFIG_FOLDER": str(tmp_path / "configuration"),
-        "TIELINE_NO_KEYRING": "1",
-        "TIELINE_PROJECT": ID,
-    }.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("TIELINE_ENVIRONMENT", raising=False)
-    monkeypatch.delenv("TIELINE_CONTEXT", raising=False)
-    monkeypatch.chdir(tmp_path)
-    return Tieline(monkeypatch, capsys)
 
 
 VERSION = {"id": ID, "name": ATTACK, "state": ATTACK, "createdAt": TIME, "labels": {ATTACK: ATTACK}}

@@ -162,7 +162,12 @@ def whoami(
     details(
         output,
         me,
-        {"name": me.get("name"), "kind": me.get("kind"), "groups": ", ".join(me.get("groups") or ())},
+        {
+            "user": me.get("id"),
+            "name": me.get("name"),
+            "kind": me.get("kind"),
+            "groups": ", ".join(me.get("groups") or ()),
+        },
     )
     show(
         output,
@@ -260,6 +265,8 @@ def _checked(context: Context, organisation: str | None) -> Context:
     try:
         me = Client(context).get("/api/v2/me")
     except ApiError as error:
+        if error.status == 401 and context.sign_in.kind == "oidc":
+            raise _not_accepted(context, error) from None
         if error.status != 404:
             raise
         me = None
@@ -271,6 +278,18 @@ def _checked(context: Context, organisation: str | None) -> Context:
         context = Context(**{**context.__dict__, "organisation": _only(me["organisations"])})
     Client(context).get("systems", first=1)
     return context
+
+
+def _not_accepted(context: Context, error: ApiError) -> CommandError:
+    sign_in = context.sign_in
+    kind, audience = ("ID", f" with the audience {sign_in.client_id}")
+    if sign_in.oidc_token == "access":  # noqa: S105  (which one, not its value)
+        kind, audience = ("access", " and the audience of its access tokens")
+    return CommandError(
+        f"{context.url} does not accept the {kind} token of {sign_in.issuer}: {error}. "
+        f"The platform's file of issuers needs this one{audience}.",
+        ExitCode.NOT_SIGNED_IN,
+    )
 
 
 def _only(organisations: list[dict[str, str]]) -> str:
