@@ -206,3 +206,52 @@ async def test_a_tool_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(errors.ApiError) as caught:
         await answer(call_of("ann", ACCEPT, json.dumps(message).encode()), (tool,))
     assert caught.value.status == 504
+
+
+def message(method: str = "tools/list", **more: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": {}, **more}
+
+
+async def post(url: str, body: Any, **headers: str) -> tuple[int, str]:
+    sent = {**ACCEPT, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    async with ClientSession() as session, session.post(url, json=body, headers=sent) as response:
+        return response.status, await response.text()
+
+
+async def test_a_batch_is_refused_whole(url: str) -> None:
+    call = message("tools/call", id=2, params={"name": "greet", "arguments": {"name": "Ann"}})
+    status, said = await post(url, [message(id=1), call])
+    assert 400 <= status < 500
+    assert "Hello" not in said
+
+
+async def test_a_notification_gets_no_answer(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert await post(url, message("notifications/initialized")) == (202, "")
+    # A call without an id is a notification: nobody would learn what came of it, so nothing is called.
+    call = message("tools/call", params={"name": "greet", "arguments": {"name": "Ann"}})
+    with caplog.at_level(logging.INFO):
+        status, said = await post(url, call)
+    assert status < 500
+    assert "Hello" not in said
+    assert "An agent called a tool" not in caplog.text
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "text/html", "text/event-stream", "application/json;q=0"])
+async def test_the_answer_is_json_whatever_the_client_accepts(url: str, accept: str) -> None:
+    status, said = await post(url, message(id=1), Accept=accept)
+    assert status == 200
+    assert [tool["name"] for tool in json.loads(said)["result"]["tools"]] == ["greet", "burst"]
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", "2099-01-01", "x" * 5000, "\xff"])
+async def test_versions_that_the_endpoint_does_not_speak_are_refused(url: str, version: str) -> None:
+    status, said = await post(url, message(id=1), Mcp_Protocol_Version=version)
+    assert status == 400
+    assert "version" in said.lower()
+
+
+async def test_another_content_type_is_refused(url: str) -> None:
+    async with ClientSession() as session:
+        headers = {**ACCEPT, "Content-Type": "text/plain"}
+        async with session.post(url, data=json.dumps(message(id=1)), headers=headers) as response:
+            assert response.status in (400, 415)
