@@ -2,6 +2,7 @@ import { Link } from "wouter";
 import { type Change, ownersOf, useChanges } from "../api/access";
 import { useOrganisation } from "../app/organisation";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { Card, Failure, Loading, Time } from "./basics";
 
 const PAGES: Record<string, string> = { Project: "projects", Connection: "connections", System: "systems" };
@@ -44,7 +45,7 @@ function ChangeRow({ change }: { change: Change }) {
         </div>
         {change.type === "event" ? (
           <div className="dim">
-            <strong>{change.reason}</strong> {change.message}
+            <strong>{change.reason}</strong> {visible(change.message)}
           </div>
         ) : (
           <div className="dim mono small break">
@@ -54,7 +55,7 @@ function ChangeRow({ change }: { change: Change }) {
         )}
       </div>
       <div className="stack-s right-text">
-        <span className="small">{who(change.manager)}</span>
+        <span className="small">{visible(who(change.manager))}</span>
         <span className="small dim">
           <Time value={change.at} />
         </span>

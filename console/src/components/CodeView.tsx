@@ -7,6 +7,7 @@ import { tags } from "@lezer/highlight";
 import { useEffect, useRef, useState } from "react";
 import type { Finding } from "../api/projects";
 import type { TextFile } from "../lib/diff";
+import { visible } from "../lib/text";
 import { Badge } from "./basics";
 
 const COLOURS = HighlightStyle.define([
@@ -45,7 +46,7 @@ export default function CodeView({ files, findings }: { files: TextFile[]; findi
               aria-current={each === file}
               onClick={() => setChosen(each.filename)}
             >
-              {each.filename}
+              {visible(each.filename)}
             </button>
           ))}
         </nav>
@@ -65,11 +66,11 @@ function Findings({ findings, onChoose }: { findings: Finding[]; onChoose: (file
           <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
           {each.filename && (
             <button type="button" className="button small quiet mono" onClick={() => onChoose(each.filename ?? "")}>
-              {each.filename}
+              {visible(each.filename)}
               {each.line ? `:${each.line}` : ""}
             </button>
           )}
-          <span className="grow">{each.message}</span>
+          <span className="grow">{visible(each.message)}</span>
         </li>
       ))}
     </ul>

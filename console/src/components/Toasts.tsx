@@ -1,4 +1,5 @@
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
+import { visible } from "../lib/text";
 import type { Tone } from "./basics";
 
 interface Toast {
@@ -30,7 +31,7 @@ export function Toasts({ children }: { children: ReactNode }) {
       <div className="toasts" role="status" aria-live="polite">
         {shown.map((each) => (
           <div key={each.id} className={`toast ${each.tone}`}>
-            {each.text}
+            {visible(each.text)}
           </div>
         ))}
       </div>

@@ -28,7 +28,7 @@ function Row({ bar, open, onToggle }: { bar: Bar; open: boolean; onToggle: () =>
   const failed = bar.span.status.code === "ERROR";
   return (
     <button type="button" className="span" aria-expanded={open} onClick={onToggle}>
-      <span className="cut" style={{ paddingLeft: bar.depth * 12 }} title={titleOf(bar.span)}>
+      <span className="cut" style={{ paddingLeft: bar.depth * 12 }} title={visible(titleOf(bar.span))}>
         {failed && <span className="sr">failed: </span>}
         {visible(titleOf(bar.span))}
       </span>
@@ -47,7 +47,12 @@ function Detail({ span }: { span: TraceSpan }) {
   return (
     <div className="span-detail stack-s">
       {span.status.message && <Pre tone="error">{span.status.message}</Pre>}
-      <Facts of={span.attributes.map((each) => [each.key, <code key={each.key}>{each.value}</code>])} />
+      <Facts
+        of={span.attributes.map((each) => [
+          visible(each.key),
+          <code key={each.key}>{visible(String(each.value))}</code>,
+        ])}
+      />
       <Facts of={[["span", <code key="id">{span.spanId}</code>]]} />
     </div>
   );

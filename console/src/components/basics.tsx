@@ -31,12 +31,12 @@ export function Failure({ error }: { error: unknown }) {
   const fields = error instanceof ApiError ? error.fields : [];
   return (
     <div className="note bad" role="alert">
-      {error instanceof Error ? error.message : "Something went wrong."}
+      {error instanceof Error ? visible(error.message) : "Something went wrong."}
       {fields.length > 0 && (
         <ul>
           {fields.map((each) => (
             <li key={`${each.field}${each.message}`}>
-              <code>{each.field}</code>: {each.message}
+              <code>{each.field}</code>: {visible(each.message)}
             </li>
           ))}
         </ul>

@@ -6,8 +6,8 @@ const DELETE = 0x7f;
 const PICTURES = 0x2400;
 
 /** A text with what would not be seen, or would turn the text around, made visible. */
-export function visible(text: string): string {
-  return text.replace(HIDDEN, (each) => {
+export function visible(text: string | null | undefined): string {
+  return (text ?? "").replace(HIDDEN, (each) => {
     const code = each.codePointAt(0) ?? 0;
     if (code < 0x20) return String.fromCodePoint(PICTURES + code);
     return code === DELETE ? "␡" : `‹U+${code.toString(16).toUpperCase().padStart(4, "0")}›`;

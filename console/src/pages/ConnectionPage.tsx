@@ -22,6 +22,7 @@ import { useToast } from "../components/Toasts";
 import { refusal } from "../lib/attention";
 import { credentialOf, nameOf, planOf } from "../lib/credentials";
 import { path, safeUrl } from "../lib/links";
+import { visible } from "../lib/text";
 import { useNow } from "../lib/time";
 import { ConnectionBadge } from "./ConnectionsPage";
 
@@ -74,7 +75,7 @@ export default function ConnectionPage({ connection }: { connection: string }) {
                   "Base URL",
                   url && (
                     <a className="link" href={url} target="_blank" rel="noreferrer">
-                      {data.baseUrl}
+                      {visible(data.baseUrl)}
                     </a>
                   ),
                 ],
@@ -128,7 +129,7 @@ function CredentialRow({ part, connection }: { part: Part; connection: Connectio
         </div>
         {errors?.map((each) => (
           <div key={each} className="note bad">
-            {each}
+            {visible(each)}
           </div>
         ))}
         {!errors && <span className="dim">Not checked yet.</span>}
@@ -222,7 +223,7 @@ function TestCard({ connection }: { connection: string }) {
           </button>
         </div>
         <Failure error={test.error} />
-        {test.data && <div className={test.data.ok ? "note good" : "note bad"}>{test.data.message}</div>}
+        {test.data && <div className={test.data.ok ? "note good" : "note bad"}>{visible(test.data.message)}</div>}
       </form>
     </Card>
   );
@@ -260,7 +261,7 @@ function Uses({ connection }: { connection: string }) {
           <div className="grow">
             {each.userId ? (
               <Link className="link" href={path(namespace, "users", each.userId)}>
-                {each.displayName || each.externalId}
+                {visible(each.displayName || each.externalId)}
               </Link>
             ) : (
               "everybody"

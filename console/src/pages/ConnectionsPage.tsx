@@ -8,6 +8,7 @@ import { NewConnectionDialog } from "../components/NewConnectionDialog";
 import { VirtualList } from "../components/VirtualList";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { useNow } from "../lib/time";
 import { Choice } from "./RunsPage";
 
@@ -122,8 +123,8 @@ export default function ConnectionsPage() {
                 </span>
                 <span className="cut">{each.connection.name}</span>
                 <span className="cut dim">{systemOf(each.connection, names)}</span>
-                <span className="cut dim" title={each.errors.join("; ")}>
-                  {each.errors.join("; ")}
+                <span className="cut dim" title={visible(each.errors.join("; "))}>
+                  {visible(each.errors.join("; "))}
                 </span>
                 <span className="dim">{each.expires ? <Time value={each.expires} /> : ""}</span>
                 <span className="dim">

@@ -15,6 +15,7 @@ import { Dialog } from "../components/Dialog";
 import { VirtualList } from "../components/VirtualList";
 import { useFilters } from "../lib/filters";
 import { path, safeUrl } from "../lib/links";
+import { visible } from "../lib/text";
 import { Choice } from "./RunsPage";
 
 const COLUMNS = "76px minmax(160px, 1.4fr) minmax(160px, 2fr)";
@@ -35,9 +36,9 @@ export default function ConnectorPage({ connector }: { connector: string }) {
   return (
     <>
       <PageHead
-        title={data.name}
+        title={visible(data.name)}
         crumbs={<Link href={`/${namespace}/systems`}>Systems and connectors</Link>}
-        sub={data.baseUrl}
+        sub={visible(data.baseUrl)}
       >
         {docs && (
           <a className="button" href={docs} target="_blank" rel="noreferrer">
@@ -138,11 +139,11 @@ function Operations({
               <span>
                 <span className="method">{each.method.toUpperCase()}</span>
               </span>
-              <span className="cut mono" title={each.path}>
-                {each.path}
+              <span className="cut mono" title={visible(each.path)}>
+                {visible(each.path)}
               </span>
-              <span className="cut dim" title={each.description}>
-                {each.summary || each.name}
+              <span className="cut dim" title={visible(each.description)}>
+                {visible(each.summary || each.name)}
               </span>
             </div>
           )}
@@ -181,7 +182,7 @@ function Findings({ connector, version }: { connector: string; version: string |
           // biome-ignore lint/suspicious/noArrayIndexKey: findings have no identity
           <li key={at} className="problem">
             <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
-            <span className="grow break">{each.text}</span>
+            <span className="grow break">{visible(each.text)}</span>
           </li>
         ))}
       </ul>
@@ -254,7 +255,7 @@ function SystemDialog({
           {made.messages.map((each) => (
             <div key={each.text} className="row">
               <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
-              <span className="break">{each.text}</span>
+              <span className="break">{visible(each.text)}</span>
             </div>
           ))}
         </>

@@ -7,6 +7,7 @@ import { Card, Empty, Failure, Loading, PageHead, Time } from "../components/bas
 import { ManyRunsDialog } from "../components/ManyRunsDialog";
 import { environmentOf } from "../lib/attention";
 import { byTask, depthOf, type TaskBacklog } from "../lib/backlog";
+import { visible } from "../lib/text";
 
 const MOST = 200;
 const MOST_KEYS = 5;
@@ -111,7 +112,7 @@ function LetterRow({ group, projects, runs }: { group: TaskBacklog; projects: Pr
           {where} · {depthOf(group)} · the oldest <Time value={group.oldest} />
         </div>
         <Keys group={group} filters={dead} />
-        <div className="dim cut">{last?.error?.message}</div>
+        <div className="dim cut">{visible(last?.error?.message)}</div>
       </div>
       {canEdit && filters.project && (
         <div className="row">
@@ -140,10 +141,10 @@ function Keys({ group, filters }: { group: TaskBacklog; filters: RunFilters }) {
         <Link
           key={each.key}
           className="badge plain cut"
-          title={each.key}
+          title={visible(each.key)}
           href={linkTo(namespace, { ...filters, key: each.key })}
         >
-          {each.key} · {each.count}
+          {visible(each.key)} · {each.count}
         </Link>
       ))}
       {left > 0 && <span className="dim">and {left} more</span>}

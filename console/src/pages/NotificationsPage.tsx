@@ -3,6 +3,7 @@ import { type Channel, useChannelAction, useChannels } from "../api/notification
 import { useOrganisation } from "../app/organisation";
 import { Badge, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { Dialog } from "../components/Dialog";
+import { visible } from "../lib/text";
 
 export default function NotificationsPage() {
   const { canEdit } = useOrganisation();
@@ -49,7 +50,7 @@ function ChannelRow({ channel }: { channel: Channel }) {
           {channel.ready === false && <Badge tone="bad">not ready</Badge>}
         </div>
         <div className="dim cut">{channel.config.url ?? channel.config.host}</div>
-        {channel.message && <div className="dim">{channel.message}</div>}
+        {channel.message && <div className="dim">{visible(channel.message)}</div>}
         <div className="small dimmer">
           last delivered <Time value={channel.lastDeliveredAt} />
         </div>

@@ -10,6 +10,7 @@ import { RunsChart } from "../components/RunsChart";
 import { EnvironmentBadge } from "../components/status";
 import { type Problem, problems } from "../lib/attention";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { useNow } from "../lib/time";
 
 const HOUR = 3_600_000;
@@ -181,9 +182,9 @@ function Attention({
         <Link key={each.key} className="problem" href={`${base}${each.href}`}>
           <span className={`dot ${each.tone}`} />
           <span className="grow">
-            <strong>{each.title}</strong>
+            <strong>{visible(each.title)}</strong>
             <span className="dim cut" style={{ display: "block" }}>
-              {each.detail}
+              {visible(each.detail)}
             </span>
           </span>
           {each.since && (

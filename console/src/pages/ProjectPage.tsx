@@ -16,6 +16,7 @@ import { DeployDialog, ResumeDialog, SuspendDialog } from "../components/DeployD
 import { EnvironmentBadge } from "../components/status";
 import { WebhookForm } from "../components/WebhookForm";
 import { safeUrl } from "../lib/links";
+import { visible } from "../lib/text";
 
 const CodeView = lazy(() => import("../components/CodeView"));
 
@@ -149,7 +150,7 @@ function EnvironmentCard({
             environment.status === "error" || environment.rollout?.state === "failed" ? "note bad" : "note"
           }
         >
-          {environment.rollout?.reason ?? environment.message}
+          {visible(environment.rollout?.reason ?? environment.message)}
         </p>
       )}
       <Facts
@@ -158,7 +159,7 @@ function EnvironmentCard({
             "URL",
             url && (
               <a className="link" href={url} target="_blank" rel="noreferrer">
-                {environment.publicUrl}
+                {visible(environment.publicUrl)}
               </a>
             ),
           ],

@@ -12,6 +12,7 @@ import { useToast } from "../components/Toasts";
 import { Waterfall } from "../components/Waterfall";
 import { environmentOf } from "../lib/attention";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { between, duration } from "../lib/time";
 
 export default function RunPage({ project, run }: { project: string; run: string }) {
@@ -107,7 +108,7 @@ function Actions({ project, run }: { project: string; run: RunDetail }) {
 function WhyItFailed({ error }: { error: NonNullable<RunDetail["error"]> }) {
   return (
     <section className="card card-body stack-s" aria-label="Why it failed">
-      <strong>{error.type}</strong>
+      <strong>{visible(error.type)}</strong>
       <Pre tone="error">{error.message}</Pre>
       {error.upstream && (
         <>
@@ -131,9 +132,9 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
       <Facts
         of={[
           ["Run", <code key="id">{run.id}</code>],
-          ["User", run.user?.externalId],
+          ["User", visible(run.user?.externalId)],
           ["Version", run.version?.name],
-          ["Key", run.key],
+          ["Key", visible(run.key)],
           ["Queued", <Time key="q" value={run.queuedAt} />],
           ["Started", run.startedAt && <Time value={run.startedAt} />],
           ["Took", run.startedAt && run.endedAt ? duration(between(run.startedAt, run.endedAt)) : null],
@@ -176,7 +177,7 @@ function Attempt({ attempt }: { attempt: RunAttempt }) {
         </div>
         {attempt.error && (
           <span className="dim small" style={{ overflowWrap: "anywhere" }}>
-            {attempt.error.type}: {attempt.error.message}
+            {visible(`${attempt.error.type}: ${attempt.error.message}`)}
             {attempt.error.upstream && ` (the other system answered ${attempt.error.upstream.status})`}
           </span>
         )}
@@ -193,9 +194,9 @@ function Steps({ run }: { run: RunDetail }) {
         <div key={`${each.name}-${each.occurrence}`} className="problem">
           <span className={`dot ${each.error ? "bad" : each.recorded ? "good" : "idle"}`} />
           <div className="grow">
-            {each.name}
+            {visible(each.name)}
             {each.occurrence > 1 && <span className="dimmer"> #{each.occurrence}</span>}
-            {each.error && <div className="dim small">{each.error}</div>}
+            {each.error && <div className="dim small">{visible(each.error)}</div>}
           </div>
           <span className="dim small">{duration(between(each.startedAt, each.endedAt))}</span>
         </div>
@@ -212,7 +213,7 @@ function Input({ run }: { run: RunDetail }) {
         {run.request && (
           <div className="row">
             <span className="method">{run.request.method}</span>
-            <code className="cut">{run.request.path}</code>
+            <code className="cut">{visible(run.request.path)}</code>
           </div>
         )}
         {kept && <Json value={run.input} />}

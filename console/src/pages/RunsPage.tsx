@@ -10,6 +10,7 @@ import { VirtualList } from "../components/VirtualList";
 import { environmentOf } from "../lib/attention";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { between, duration, short } from "../lib/time";
 
 const COLUMNS = "104px minmax(110px, 1.1fr) minmax(120px, 1.1fr) minmax(0, 2fr) minmax(60px, 0.6fr) 70px 72px 88px";
@@ -91,10 +92,10 @@ function Row({
       <span className="cut dim">
         {place ? `${place.project.name} · ${place.environment.name}` : run.environmentId}
       </span>
-      <span className="cut dim" title={run.error?.message}>
-        {run.error && `${run.error.upstream ? `${run.error.upstream.status}: ` : ""}${run.error.message}`}
+      <span className="cut dim" title={visible(run.error?.message)}>
+        {run.error && visible(`${run.error.upstream ? `${run.error.upstream.status}: ` : ""}${run.error.message}`)}
       </span>
-      <span className="cut dim">{run.user?.externalId}</span>
+      <span className="cut dim">{visible(run.user?.externalId)}</span>
       <span className="dim">{run.attempts ? `${run.attempt} of ${run.attempts}` : run.attempt}</span>
       <span className="dim">{run.startedAt && end ? duration(between(run.startedAt, end)) : "–"}</span>
       <span className="dim">

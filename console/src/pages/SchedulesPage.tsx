@@ -9,6 +9,7 @@ import { RunBadge } from "../components/status";
 import { useToast } from "../components/Toasts";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { Choice } from "./RunsPage";
 
 export default function SchedulesPage() {
@@ -80,8 +81,8 @@ function ScheduleRow({
       <div className="grow stack-s">
         <div className="row wrap">
           <strong>{schedule.name}</strong>
-          <code className="dim">{schedule.schedule}</code>
-          <span className="dimmer small">{schedule.timezone}</span>
+          <code className="dim">{visible(schedule.schedule)}</code>
+          <span className="dimmer small">{visible(schedule.timezone)}</span>
           {schedule.paused && <Badge tone="warn">paused</Badge>}
           {schedule.missed && <Badge tone="bad">missed</Badge>}
         </div>

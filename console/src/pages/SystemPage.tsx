@@ -6,6 +6,7 @@ import { Badge, Card, Command, Facts, Failure, Loading, PageHead } from "../comp
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { NewConnectionDialog } from "../components/NewConnectionDialog";
 import { idOf, nameOf, planOf } from "../lib/credentials";
+import { visible } from "../lib/text";
 
 const TONES = { error: "bad", warning: "warn", info: "info" } as const;
 
@@ -22,7 +23,7 @@ export default function SystemPage({ system }: { system: string }) {
       <PageHead
         title={data.name}
         crumbs={<Link href={`/${namespace}/systems`}>Systems and connectors</Link>}
-        sub={data.domain}
+        sub={visible(data.domain)}
       >
         <Link className="button" href={`/${namespace}/connections?system=${data.id}`}>
           Connections

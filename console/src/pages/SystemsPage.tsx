@@ -7,6 +7,7 @@ import { Dialog } from "../components/Dialog";
 import { FoundOperations } from "../components/FoundOperations";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { newUlid } from "../lib/ulid";
 
 export default function SystemsPage() {
@@ -68,8 +69,8 @@ export default function SystemsPage() {
           {connectors.data?.items.map((each) => (
             <Link key={each.id} className="problem" href={path(namespace, "connectors", each.id)}>
               <div className="grow">
-                <strong>{each.name}</strong>
-                <div className="dim cut">{each.baseUrl}</div>
+                <strong>{visible(each.name)}</strong>
+                <div className="dim cut">{visible(each.baseUrl)}</div>
                 <code className="dimmer">{each.id}</code>
               </div>
               <div className="stack-s">
@@ -95,7 +96,7 @@ function SystemRow({ system }: { system: System }) {
     <Link className="problem" href={path(namespace, "systems", system.id)}>
       <div className="grow">
         <strong>{system.name}</strong>
-        <div className="dim cut">{system.templateBaseUrl || system.domain}</div>
+        <div className="dim cut">{visible(system.templateBaseUrl || system.domain)}</div>
       </div>
       <div className="row wrap">
         {system.authSchemeConfigs.map((each, at) => (
@@ -184,8 +185,8 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
       {action.data && (
         <div className="stack-s">
           <p className="note good">
-            {action.data.connector.name}: {action.data.actions.length} operations, {action.data.messages.length}{" "}
-            findings.{" "}
+            {visible(action.data.connector.name)}: {action.data.actions.length} operations,{" "}
+            {action.data.messages.length} findings.{" "}
             <Link className="link" href={path(namespace, "connectors", action.data.connector.id)}>
               Open it
             </Link>
@@ -194,7 +195,7 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
             // biome-ignore lint/suspicious/noArrayIndexKey: findings have no identity
             <div key={at} className="row">
               <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
-              <span>{each.text}</span>
+              <span>{visible(each.text)}</span>
             </div>
           ))}
         </div>

@@ -10,6 +10,7 @@ import { RunBadge } from "../components/status";
 import { VariablesDialog } from "../components/VariablesDialog";
 import { environmentOf } from "../lib/attention";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { useNow } from "../lib/time";
 import { ConnectionBadge } from "./ConnectionsPage";
 
@@ -87,7 +88,7 @@ function ActivationCard({
       <div className="stack-s">
         {activation.variableErrors?.map((each) => (
           <div key={`${each.field}${each.message}`} className="note bad">
-            <code>{each.field}</code>: {each.message}
+            <code>{each.field}</code>: {visible(each.message)}
           </div>
         ))}
         <h3>Variables</h3>
@@ -148,7 +149,7 @@ function Runs({ user, namespace }: { user: string; namespace: string }) {
             <span className="grow">
               {each.task}
               <span className="dim cut" style={{ display: "block" }}>
-                {each.error?.message}
+                {visible(each.error?.message)}
               </span>
             </span>
             <span className="small dim">

@@ -6,6 +6,7 @@ import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { VirtualList } from "../components/VirtualList";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { Typed } from "./RunsPage";
 
 const COLUMNS = "minmax(160px, 1.2fr) minmax(160px, 1.2fr) 110px";
@@ -59,8 +60,8 @@ export default function UsersPage() {
                 href={path(namespace, "users", each.id)}
                 style={{ gridTemplateColumns: columns }}
               >
-                <span className="cut">{each.displayName || each.externalId}</span>
-                <span className="cut dim mono">{each.externalId}</span>
+                <span className="cut">{visible(each.displayName || each.externalId)}</span>
+                <span className="cut dim mono">{visible(each.externalId)}</span>
                 <span className="dim">
                   <Time value={each.createdAt} />
                 </span>

@@ -33,7 +33,9 @@ from tests.integration.api.console.hostile import (
 )
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene, run_trace, span
+from tests.integration.api.internal.test_documents import _send as as_pod
 from tests.integration.api.objects import make_channel, make_template
+from tests.integration.api.pods import account_token
 from tests.integration.api.resources.test_connectors import import_into
 from tests.unit.api.runs.run_records import record
 from tieline_core.identity.ids import new_id
@@ -42,6 +44,8 @@ from tieline_protocol.run_records import RunError, StepRecord, UpstreamAnswer
 pytestmark = pytest.mark.cluster
 
 Person_ = Callable[[Client], Person]
+# Bidirectional controls of Unicode: what follows them reads otherwise than it is.
+TURNS = re.compile("[^\n]{0,20}[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069][^\n]{0,20}")
 FILES = [
     {"filename": "main.py", "content": f"# {EVERYTHING}\n'''{MARKUP}'''\nprint('{LONG}')\n"},
     {"filename": "a<img src=x onerror=__pwned('file')>.py", "content": MARKUP},
@@ -186,6 +190,8 @@ def _stays_whole(person: Person) -> None:
     assert set(links) <= {"http:", "https:"}
     assert person.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), person.page.url
     assert person.page.evaluate("({}).polluted === undefined")
+    turned = TURNS.findall(person.main.inner_text())
+    assert not turned, f"{person.page.url}: letters that turn the text around are shown as such: {turned}"
 
 
 def test_every_page_of_the_navigation_shows_it_as_text(
@@ -253,6 +259,42 @@ def test_the_palette_and_the_choices_show_it_as_text(
     expect(ann.page.get_by_role("option", name="constructor.constructor").last).to_be_visible()
     ann.page.keyboard.press("Enter")
     expect(ann.page).to_have_url(re.compile(f"/projects/{hostile.project['id']}$"))
+    _stays_whole(ann)
+
+
+def test_what_a_pod_says_of_its_schedules_is_shown_as_text(
+    person: Person_, admin: Client, hostile: Hostile, scene: Scene
+) -> None:
+    """Names that the platform does not allow are refused; expression and zone may be any text."""
+    project = scene.project("Odd hours")
+    scene.environment_is(project, status="running")
+    token = account_token(scene.kubectl, scene.organisation, project)
+    version = admin.ok("GET", f"/projects/{project['id']}/versions")["items"][0]["id"].lower()
+
+    def told(**schedule: str) -> int:
+        one = {
+            "name": "odd",
+            "cron": short(250),
+            "timezone": short(250, BIDI + MARKUP),
+            "activations": "static",
+            **schedule,
+        }
+        body = {"version": version, "schedules": [one]}
+        return as_pod(admin, token, "PUT", "/schedules", body).status
+
+    assert [told(name=name) for name in (MARKUP, BIDI, PATH, "", PROTOTYPE, LONG, "a\nb")] == [422] * 7
+    assert told() == 204
+    for name in ("odd", MARKUP, BIDI, PATH, PROTOTYPE):
+        scene.schedule_record(project, name, {"settled": "2026-01-01T00:00:00Z", "times": f"{MARKUP} UTC"})
+    ann = person(admin)
+    ann.open(f"/schedules?project={project['id']}")
+    odd = ann.region("Schedule odd")
+    expect(odd).to_contain_text("<script>__pwned('script')</script>")
+    expect(odd).to_contain_text("‹U+202E›")
+    expect(ann.main.get_by_role("region", name=re.compile("^Schedule "))).to_have_count(1)
+    _stays_whole(ann)
+    ann.open("/overview")
+    expect(ann.region("Needs attention")).not_to_contain_text("did not run")
     _stays_whole(ann)
 
 
