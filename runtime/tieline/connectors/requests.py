@@ -1,6 +1,7 @@
 """Requests for operations: what the code gives is checked, and put into path, query, headers and body."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 NO_PARAMETERS = frozenset({"accept", "content-type", "authorization"})
 """Headers that are no parameters, as OpenAPI has it: credentials, and the body's form."""
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
@@ -129,6 +131,11 @@ class _Call:
                 cookies.append(f"{parameter.name}={quote(text, safe='')}")
             else:
                 sent[written] = text
+        self.problems += [
+            f"headers.{name}: must not have line breaks or other control characters"
+            for name, text in sent.items()
+            if _CONTROL.search(name) or _CONTROL.search(text)
+        ]
         if cookies:
             sent["Cookie"] = "; ".join(cookies)
         return sent

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
+from yarl import URL
 
 from tieline.errors import TielineError
 
@@ -167,7 +168,10 @@ class LinkPages:
     relation: str = "next"
     """The relation in the header."""
     next: str | None = None
-    """Where the body has the URL: names of fields, with dots between them. None: it is in the header."""
+    """Where the body has the URL: names of fields, with dots between them. None: it is in the header.
+
+    A URL without a host is one of the system that answers, not of the connection's base URL, as in the header.
+    """
 
     def first(self) -> PageRequest:
         """See Pages."""
@@ -178,10 +182,19 @@ class LinkPages:
     ) -> PageRequest | None:
         """See Pages."""
         if self.next is not None:
-            url = value_at(body, self.next)
-            return PageRequest(parameters={}, url=str(url)) if url else None
+            return _linked(response.url, value_at(body, self.next), self.next)
         link = response.links.get(self.relation)
         return PageRequest(parameters={}, url=str(link["url"])) if link and link.get("url") else None
+
+
+def _linked(base: URL, found: Any, place: str) -> PageRequest | None:
+    """Asks for the page that a body names."""
+    if not found:
+        return None
+    try:
+        return PageRequest(parameters={}, url=str(base.join(URL(found))))
+    except (TypeError, ValueError):
+        raise PaginationError(f"The answer has no URL at {place!r}: it cannot be read as one") from None
 
 
 Fetch = Callable[..., Awaitable[aiohttp.ClientResponse]]

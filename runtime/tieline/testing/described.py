@@ -10,6 +10,8 @@ from tieline.connectors.requests import is_json
 from tieline.testing.answer import Answer
 
 _DEEPEST = 12
+_LARGEST = 10_000
+"""Values and letters of an example that is made."""
 _FORMATS = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:00:00Z",
@@ -56,10 +58,13 @@ def path_pattern(operation: Operation) -> str:
 
 
 def example(description: Description, body: Body) -> Any:
-    """A value that follows a body's schema: the description's example, or one that is made with what is needed."""
+    """A value that follows a body's schema: the description's example, or one that is made with what is needed.
+
+    Raises AnswerNotDescribedError where such a value is too large.
+    """
     if body.example is not None:
         return body.example
-    return _made(description, body.schema, 0)
+    return _Example(description).made(body.schema, 0)
 
 
 def _example_content(description: Description, operation: Operation, body: Body) -> dict[str, Any]:
@@ -77,49 +82,66 @@ def _example_content(description: Description, operation: Operation, body: Body)
     return {"text": "text"} if body.media_type.startswith("text/") else {"body": b"content"}
 
 
-def _made(description: Description, given: Any, depth: int) -> Any:
-    schema = description.schemas.resolved(given)
-    for key in ("examples", "enum"):
-        if schema.get(key):
-            return schema[key][0]
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    if depth > _DEEPEST:
-        return None
-    for key in ("oneOf", "anyOf"):
-        if schema.get(key):
-            return _made(description, schema[key][0], depth + 1)
-    kind = schema.get("type")
-    kind = kind[0] if isinstance(kind, list) else kind
-    if kind == "object" or (kind is None and ("properties" in schema or "allOf" in schema)):
-        return _object(description, schema, depth)
-    if kind == "array":
-        return [
-            _made(description, schema.get("items", {}), depth + 1) for _ in range(schema.get("minItems", 1))
-        ]
-    return _scalar(kind, schema)
+class _Example:
+    """A value that is made, of which there is not too much: descriptions may ask for billions of items."""
 
+    def __init__(self, description: Description) -> None:
+        self._description = description
+        self._left = _LARGEST
 
-def _object(description: Description, schema: Mapping[str, Any], depth: int) -> Any:
-    """What is needed, and what has an example of its own."""
-    result: dict[str, Any] = {}
-    for member in schema.get("allOf", ()):
-        part = _made(description, member, depth + 1)
-        if not isinstance(part, dict):
-            return part
-        result |= part
-    needed = schema.get("required", ())
-    for name, item in schema.get("properties", {}).items():
-        if name in needed or "examples" in description.schemas.resolved(item):
-            result[name] = _made(description, item, depth + 1)
-    return result
+    def made(self, given: Any, depth: int) -> Any:
+        self._spend(1)
+        schema = self._description.schemas.resolved(given)
+        for key in ("examples", "enum"):
+            if schema.get(key):
+                return schema[key][0]
+        for key in ("const", "default"):
+            if key in schema:
+                return schema[key]
+        if depth > _DEEPEST:
+            return None
+        for key in ("oneOf", "anyOf"):
+            if schema.get(key):
+                return self.made(schema[key][0], depth + 1)
+        kind = schema.get("type")
+        kind = kind[0] if isinstance(kind, list) else kind
+        if kind == "object" or (kind is None and ("properties" in schema or "allOf" in schema)):
+            return self._object(schema, depth)
+        if kind == "array":
+            items = schema.get("items", {})
+            return [self.made(items, depth + 1) for _ in range(int(schema.get("minItems", 1)))]
+        if kind == "string":
+            self._spend(schema.get("minLength", 0))
+        return _scalar(kind, schema)
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> Any:
+        """What is needed, and what has an example of its own."""
+        result: dict[str, Any] = {}
+        for member in schema.get("allOf", ()):
+            part = self.made(member, depth + 1)
+            if not isinstance(part, dict):
+                return part
+            result |= part
+        needed = schema.get("required", ())
+        for name, item in schema.get("properties", {}).items():
+            if name in needed or "examples" in self._description.schemas.resolved(item):
+                result[name] = self.made(item, depth + 1)
+        return result
+
+    def _spend(self, size: float) -> None:
+        self._left -= int(size)
+        if self._left < 0:
+            raise AnswerNotDescribedError(
+                f"An example that follows the description of {self._description.name} would have more than "
+                f"{_LARGEST:,} values and letters; give an answer by json="
+            )
 
 
 def _scalar(kind: Any, schema: Mapping[str, Any]) -> Any:
     if kind == "string":
         text: str = _FORMATS.get(schema.get("format", ""), "text")
-        return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
+        longest = schema.get("maxLength")
+        return text.ljust(int(schema.get("minLength", 0)), "x")[: None if longest is None else int(longest)]
     if kind in ("integer", "number"):
         low = schema.get("minimum", schema["exclusiveMinimum"] + 1 if "exclusiveMinimum" in schema else None)
         value = low if low is not None else min(1, schema.get("maximum", 1))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.harness.inputs import api_descriptions
 from tests.unit.cli.connector_files import SHOP, file_of, file_of_bytes, source_of
 from tieline.cli.connector_code.module import module_of
-from tieline.cli.connector_code.names import class_name, docstring, literal, snake_name
+from tieline.cli.connector_code.names import Names, class_name, docstring, literal, snake_name
 
 EVIL = [
     "class", "import os", "__class__", "__init__", "_ctx", "self", "body", "options", "cast", "list", "str", "dict",
@@ -408,3 +408,27 @@ def test_pages_are_what_the_description_says(
         },
     }
     assert file_of(description)["operations"]["x"].get("pages") == pages
+
+
+def test_thousands_of_operations_without_a_name_of_their_own_get_different_ones() -> None:
+    # One after the other, this many would look for their number for minutes.
+    names = Names()
+    assert len({names.free("operation") for _ in range(100_000)}) == 100_000
+
+
+def test_definitions_with_very_many_ways_through_them_have_a_type() -> None:
+    # 12 choices of 12 choices of …: as many ways as there are atoms in a cell.
+    levels: dict[str, Any] = {
+        f"L{level}": {"oneOf": [{"$ref": f"#/components/schemas/L{level + 1}"}] * 12} for level in range(12)
+    }
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/L0"}}}
+    operation = {"operationId": "get", "responses": {"200": {"description": "", "content": content}}}
+    description = {
+        "openapi": "3.1.0",
+        "info": {"title": "x", "version": "1"},
+        "paths": {
+            f"/{number}": {"get": {**operation, "operationId": f"get{number}"}} for number in range(50)
+        },
+        "components": {"schemas": {**levels, "L12": {"type": "string"}}},
+    }
+    assert "async def get_7(" in source_of(description)

@@ -37,9 +37,9 @@ def plain(ctx: SyncContext) -> list:
 def serve(tmp_path: Path) -> Iterator[Serve]:
     with ExitStack() as stack:
 
-        def start(code: str) -> Project:
+        def start(code: str, base_url: str = "https://shop.example") -> Project:
             (tmp_path / "main.py").write_text(code)
-            (tmp_path / "connections.yaml").write_text("connections: {shop: {baseUrl: https://shop.example}}")
+            (tmp_path / "connections.yaml").write_text(f"connections: {{shop: {{baseUrl: '{base_url}'}}}}")
             return stack.enter_context(Project(tmp_path))
 
         yield start
@@ -95,6 +95,25 @@ def test_links_in_the_header_are_followed_within_the_system(serve: Serve) -> Non
     shop.on("GET", "/items").answer(json=ids(1), headers={"Link": link})
     shop.on("GET", "/items", query={"page": "2"}).answer(json=ids(2))
     assert project.post("/list").json() == [1, 2]
+
+
+@pytest.mark.parametrize("link", ["/v2/items?page=2", "?page=2", "items?page=2", "{origin}/v2/items?page=2"])
+def test_links_in_the_body_are_those_of_the_system_and_not_of_the_base_url(serve: Serve, link: str) -> None:
+    project = serve(listing('LinkPages(next="next")'), "https://shop.example/v2")
+    shop = project.connection("shop")
+    named = link.replace("{origin}", shop.url.removesuffix("/v2"))
+    shop.on("GET", "/items").answer(json={"items": ids(1), "next": named})
+    shop.on("GET", "/items", query={"page": "2"}).answer(json={"items": ids(2), "next": None})
+    assert project.post("/list").json() == [1, 2]
+
+
+def test_a_link_that_is_none_is_told(serve: Serve) -> None:
+    project = serve(listing('LinkPages(next="next")'))
+    project.connection("shop").on("GET", "/items").answer(
+        json={"items": ids(1), "next": {"href": "/items?page=2"}}
+    )
+    assert project.post("/list").status == 500
+    assert "has no URL at 'next'" in str(project.logs[-1].error)
 
 
 def test_a_link_elsewhere_gets_no_credentials(serve: Serve) -> None:

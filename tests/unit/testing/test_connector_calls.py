@@ -9,8 +9,9 @@ import pytest
 
 from tests.unit.cli.connector_files import SHOP, file_of, source_of
 from tieline.connectors.answers import AnswerChecks
-from tieline.connectors.description import UnknownOperationError
+from tieline.connectors.description import UnknownOperationError, parse
 from tieline.testing import AnswerNotDescribedError, Project
+from tieline.testing.described import answer_of
 
 MAIN = """\
 from datetime import date
@@ -116,6 +117,14 @@ def test_another_template_may_lead_to_the_same_kind_of_system(project: Project) 
 @pytest.mark.parametrize(
     ("operation", "given", "problems"),
     [
+        (
+            "getOrder",
+            {"path": {"id": "7"}, "headers": {"X-Note": "a\r\nX-Admin: 1", "X\n": "1"}},
+            [
+                "headers.X-Note: must not have line breaks or other control characters",
+                "headers.X\n: must not have line breaks or other control characters",
+            ],
+        ),
         ("createOrder", {}, ["body: is needed"]),
         (
             "createOrder",
@@ -227,3 +236,35 @@ def test_a_fake_refuses_answers_that_the_system_never_gives(project: Project) ->
     shop.answer("getOrder", 404, json={"error": "gone"})
     shop.answer("listOrders", json={"orders": "none"}, check=False)
     assert call(project, "listOrders") == {"problems": ['answer.orders: is not of type "array"']}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "minItems": 10**12, "items": {"type": "string"}},
+        {"type": "string", "minLength": 10**12},
+        {"type": "array", "minItems": 1000, "items": {"type": "array", "minItems": 1000, "items": {}}},
+        {
+            "type": "object",
+            "required": list("abcdefghij"),
+            "properties": {name: {"$ref": "#/$defs/Wide"} for name in "abcdefghij"},
+        },
+    ],
+)
+def test_an_example_that_would_be_too_large_is_not_made(schema: dict[str, Any]) -> None:
+    operation = {
+        "method": "GET",
+        "path": "/",
+        "answers": {"200": {"mediaType": "application/json", "schema": schema}},
+    }
+    shop = parse(
+        "shop",
+        {
+            "format": 1,
+            "connector": {"name": "Shop", "version": "1"},
+            "operations": {"get": operation},
+            "schemas": {"Wide": schema},
+        },
+    )
+    with pytest.raises(AnswerNotDescribedError, match="give an answer by json="):
+        answer_of(shop, "get", None, {}, check=True)

@@ -41,13 +41,16 @@ class Names:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
+        self._next: dict[str, int] = {}
 
     def free(self, name: str) -> str:
         """``name``, or with a number behind it where it is taken."""
-        found, number = name, 2
+        found, number = name, self._next.get(name, 2)
         while found in self._taken:
             found = f"{name.rstrip('_')}_{number}"
             number += 1
+        # The numbers before it are taken: descriptions may have the same name thousands of times.
+        self._next[name] = number
         self._taken.add(found)
         return found
 

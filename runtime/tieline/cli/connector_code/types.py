@@ -29,6 +29,7 @@ class Types:
         self._schemas = schemas
         self._taken = taken
         self._known: dict[int, str] = {}
+        self._followed: dict[tuple[str, int], str] = {}
         self.classes: dict[str, str] = {}
         """The source of each class, by its name."""
 
@@ -53,7 +54,12 @@ class Types:
             found = self._schemas[target]
             if self._object(found) is not None:
                 return target
-            return self.of(found, target, depth + 1, (*inside, target))
+            # Once for each depth: definitions that refer to each other many times have very many ways through them.
+            known = self._followed.get((target, depth))
+            if known is None:
+                known = self.of(found, target, depth + 1, (*inside, target))
+                self._followed[target, depth] = known
+            return known
         if (choices := _choices(schema)) is not None:
             return choices
         fields = self._object(schema)
