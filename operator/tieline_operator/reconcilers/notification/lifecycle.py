@@ -135,13 +135,13 @@ def step(
     delays: list[float] = []
     for one in there[:MAX_FOLLOWED]:
         change, wait = _change(uid, stored.get(one.key), one, since=since, now=now)
+        if change is None and one.key not in stored:
+            ledger[one.key] = _known(one)  # it was there before
+        # One that had failed before its creation was delivered is looked at again: no event of it is to come.
+        while change and _settle(change, ledger, due, known, events=events, delivered=delivered):
+            change, wait = _change(uid, ledger[one.key], one, since=since, now=now)
         if wait is not None:
             delays.append(wait)
-        if change is None:
-            if one.key not in stored:
-                ledger[one.key] = _known(one)  # it was there before
-            continue
-        _settle(change, ledger, due, known, events=events, delivered=delivered)
     names = {one.key for one in there}
     for key, old in stored.items():
         if key not in names:
@@ -187,16 +187,21 @@ def _settle(
     events: frozenset[NotificationEvent],
     delivered: Mapping[str, datetime],
     deleted: bool = False,
-) -> None:
-    """A change that is told, or that nobody is to be told of, enters the ledger; any other is due."""
+) -> bool:
+    """A change that is told, or that nobody is to be told of, enters the ledger; any other is due.
+
+    Returns whether it is in the ledger.
+    """
     if change.id:
         known.add(change.id)
     if change.id and change.event in events and change.id not in delivered:
         due.append(change)
-    elif deleted:
+        return False
+    if deleted:
         ledger.pop(change.followee.key, None)
     else:
         ledger[change.followee.key] = change.followee
+    return True
 
 
 def _known(one: Followee) -> Followee:

@@ -64,6 +64,8 @@ from tieline_operator.reconcilers.uniqueness import id_conflict
 _MAX_CONNECTIONS = 1000
 _RECHECK_SECONDS = 60.0
 """Statistics of runs change without an event."""
+_LEDGER_SECONDS = 1.0
+"""Until a ledger that the cache shows can be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,15 +250,22 @@ def plan(observed: ObservedNotification, followed: Followed, obj: Object) -> Pla
     creations, deletions, since = _ledger_changes(observed, obj)
     if since is not None:
         status["lifecycleSince"] = format_time(since)
-    lifecycle_delay = observed.lifecycle.requeue_after if observed.lifecycle else None
     return Plan(
         outcome=_outcome(observed, followed),
         status=status,
         creations=tuple(creations),
         deletions=tuple(deletions),
         events=tuple(events),
-        requeue_after=earliest(followed.requeue_after, recheck, lifecycle_delay),
+        requeue_after=earliest(followed.requeue_after, recheck, _lifecycle_delay(observed)),
     )
+
+
+def _lifecycle_delay(observed: ObservedNotification) -> float | None:
+    """When to look at connections and activations again: no event of a ledger comes."""
+    if observed.lifecycle is not None:
+        return observed.lifecycle.requeue_after
+    is_wanted = bool(observed.notification.spec.effective_events & LIFECYCLE_EVENTS)
+    return _LEDGER_SECONDS if is_wanted and observed.project is not None else None
 
 
 def _ledger_changes(

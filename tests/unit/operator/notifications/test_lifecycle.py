@@ -23,6 +23,7 @@ from tieline_operator.reconcilers.notification.lifecycle import (
     FAILED_SECONDS,
     MAX_FOLLOWED,
     Followee,
+    LifecycleStep,
     Observed,
     State,
     Subject,
@@ -321,3 +322,27 @@ def test_of_more_than_are_followed_the_oldest_are() -> None:
     crowd = [Observed(**_followee(number, since=BEGIN)) for number in range(MAX_FOLLOWED + 7)]
     found = step("uid", {}, crowd, events=ALL, since=BEGIN + timedelta(days=1), delivered={}, now=BEGIN)
     assert (len(found.ledger), found.omitted, found.due) == (MAX_FOLLOWED, 7, [])
+
+
+@pytest.mark.parametrize(
+    ("events", "looks"), [(ALL, (0, 1)), (ALL - {NotificationEvent.CONNECTION_CREATED}, (1,))]
+)
+def test_one_that_fails_before_its_creation_was_delivered_is_looked_at_again_in_time(
+    events: frozenset[NotificationEvent], looks: tuple[int, ...]
+) -> None:
+    """No event of the connection comes after the delivery that would have it looked at."""
+    one = Observed(**_followee(0, since=BEGIN, state=State.FAILED))
+    ledger: dict[str, Followee] = {}
+    delivered: dict[str, datetime] = {}
+
+    def look(seconds: float) -> LifecycleStep:
+        now = BEGIN + timedelta(seconds=seconds)
+        since = BEGIN - timedelta(hours=1)
+        found = step("uid", ledger, [one], events=events, since=since, delivered=delivered, now=now)
+        ledger.update(found.ledger)
+        delivered.update({change.id: now for change in found.due})
+        return found
+
+    found = [look(seconds) for seconds in looks][-1]
+    assert (found.due, found.requeue_after) == ([], FAILED_SECONDS - 1)
+    assert [change.event for change in look(FAILED_SECONDS).due] == [NotificationEvent.CONNECTION_FAILED]
