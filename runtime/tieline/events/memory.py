@@ -319,3 +319,6 @@ class _MemoryDelivery:
 
     async def release(self) -> None:
         """See Delivery. The file says what it says, and this process has the event until it ends."""
+
+    async def hand_back(self, *, settled: bool) -> None:
+        """See Delivery. Nothing is handed out twice here."""

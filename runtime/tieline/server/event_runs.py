@@ -123,7 +123,7 @@ class EventRuns:
         self._timeout = timeout
         self._version = version
         self._clock = clock
-        self._running: dict[str, tuple[Attempt, asyncio.Task[Any]]] = {}
+        self._running: dict[str, tuple[Attempt, asyncio.Task[bool]]] = {}
         self._suspects = asyncio.Lock()
 
     @property
@@ -153,6 +153,14 @@ class EventRuns:
         if isinstance(task, EventTask) and await self._queued_behind_its_key(task, delivery):
             return
         kills = await delivery.interruptions()
+        if metadata.run in self._running:
+            # The engine hands an event out twice after it was killed.
+            _, earlier = self._running[metadata.run]
+            logger.warning("%s runs here already, and is not begun twice", metadata.task)
+            await asyncio.wait((earlier,))
+            is_settled = not earlier.cancelled() and earlier.exception() is None and earlier.result()
+            await delivery.hand_back(settled=is_settled)
+            return
         attempt = Attempt(
             metadata=metadata,
             delivery=delivery,
@@ -194,12 +202,13 @@ class EventRuns:
             await delivery.release()
         return True
 
-    async def _run(self, attempt: Attempt, task: Task | None, kills: int) -> None:
+    async def _run(self, attempt: Attempt, task: Task | None, kills: int) -> bool:
+        """Whether it is known what became of the event."""
         metadata = attempt.metadata
         logs.begin_run(metadata.run)
         if (metadata.has_steps or attempt.number > 1) and await self._settlement.settle_ended(attempt):
             logs.end_run()
-            return
+            return True
         started = time.perf_counter()
         outcome: Outcome = "interrupted"
         kind = metadata.kind
@@ -207,7 +216,7 @@ class EventRuns:
             if metadata.failure is not None:
                 failure = KeptFailureError(metadata.failure, metadata.failure_type)
                 outcome = await self._settlement.bury(attempt, failure)
-                return
+                return True
             if kills and (kills >= MAX_INTERRUPTIONS or attempt.number > attempt.retry.attempts):
                 died = "1 pod" if kills == 1 else f"{kills} pods"
                 error = PodDiedError(
@@ -215,7 +224,7 @@ class EventRuns:
                 )
                 logger.error("%s %s is a dead letter: %s", kind.capitalize(), metadata.task, error)
                 outcome = await self._settlement.bury(attempt, error)
-                return
+                return True
             async with self._suspects if kills >= _SUSPECT else contextlib.nullcontext():
                 outcome = await self._in_turn(attempt, task)
         except asyncio.CancelledError:
@@ -233,6 +242,7 @@ class EventRuns:
         finally:
             self._report(attempt, outcome, time.perf_counter() - started)
             logs.end_run()
+        return outcome != "interrupted"
 
     async def _stopped(self, attempt: Attempt) -> Outcome:
         """The run's task was cancelled: by somebody, or because the pod ends."""

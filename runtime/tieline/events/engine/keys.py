@@ -215,6 +215,10 @@ class KeyedDelivery:
             await self._storage.save_released(self.metadata)
         await self._lease.release()
 
+    async def hand_back(self, *, settled: bool) -> None:
+        """See Delivery. Whoever gets the key's next token looks for its oldest event."""
+        self.settled = self.waits = True
+
     async def _save_state(self, metadata: EventMetadata, until: float) -> None:
         await self._storage.save_state(metadata, until)
         self._has_state = True

@@ -273,3 +273,7 @@ class _QueueDelivery:
         if self.held:
             await self._storage.save_released(self.metadata)
         await self._lease.release()
+
+    async def hand_back(self, *, settled: bool) -> None:
+        """See Delivery."""
+        await (self._lease.acknowledge() if settled else self._lease.release())
