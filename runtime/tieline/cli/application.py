@@ -8,6 +8,7 @@ from tieline.cli.commands import (
     connect,
     connections,
     connectors,
+    contexts,
     deploy,
     desk,
     environments,
@@ -49,7 +50,7 @@ app.command("manifests", rich_help_panel=DESK)(new_project.manifests)
 app.command("login", rich_help_panel=PLATFORM)(login.login)
 app.command("logout", rich_help_panel=PLATFORM)(login.logout)
 app.command("whoami", rich_help_panel=PLATFORM)(login.whoami)
-app.add_typer(login.contexts, name="context", rich_help_panel=PLATFORM)
+app.add_typer(contexts.contexts, name="context", rich_help_panel=PLATFORM)
 
 app.command("deploy", rich_help_panel=DEPLOY)(deploy.deploy)
 app.command("promote", rich_help_panel=DEPLOY)(deploy.promote)
@@ -77,12 +78,19 @@ app.add_typer(connectors.connectors, name="connectors", rich_help_panel=MANAGE)
 app.command("api", rich_help_panel=MANAGE)(tools.api)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        print(version("tieline"))
+        raise typer.Exit
+
+
 @app.callback()
 def _global(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version.")] = False,
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
-    if version:
-        from importlib.metadata import version as of  # noqa: PLC0415
-
-        print(of("tieline"))
-        raise typer.Exit
+    """Options of ``tieline`` itself."""

@@ -80,7 +80,7 @@ def manifests_of(wanted: Wanted) -> tuple[dict[str, list[Document]], list[Needed
         "project.yaml": [
             _project(wanted, project),
             *(
-                _template(item, environment, project, system_names, seen)
+                _template(item, environment, project, system_names, seen, names)
                 for environment, item in wanted.templates
                 if item["id"] in system_names
             ),
@@ -121,8 +121,8 @@ def _kustomization(wanted: Wanted, project: str, *, with_systems: bool) -> Docum
     code = wanted.folder.code.resolve()
     files = []
     for path in wanted.folder.paths():
-        relative = path.resolve().relative_to(code).as_posix()
-        source = Path(os.path.relpath(path.resolve(), wanted.target)).as_posix()
+        relative = path.relative_to(wanted.folder.code).as_posix()
+        source = Path(os.path.relpath(code / relative, wanted.target)).as_posix()
         files.append(f"{_key(relative)}={source}")
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -141,8 +141,7 @@ def _key(path: str) -> str:
 
 
 def _project(wanted: Wanted, name: str) -> Document:
-    code = wanted.folder.code.resolve()
-    paths = sorted(path.resolve().relative_to(code).as_posix() for path in wanted.folder.paths())
+    paths = sorted(path.relative_to(wanted.folder.code).as_posix() for path in wanted.folder.paths())
     config_map: Document = {"name": f"{name}-code"}
     if any(_key(path) != path for path in paths):
         config_map["items"] = [{"key": _key(path), "path": path} for path in paths]
@@ -163,6 +162,7 @@ def _template(
     project: str,
     systems: dict[str, str],
     connections: dict[str, str],
+    names: "_Names",
 ) -> Document:
     spec: Document = {
         "name": item["name"],
@@ -176,7 +176,7 @@ def _template(
         spec["connectionRef"] = {"name": connection}
     if item.get("exposeToCode"):
         spec["exposeToCode"] = True
-    name = object_name(f"{project}-{environment}-{item['name']}")
+    name = names.of("template", item["connectionTemplateId"], f"{project}-{environment}-{item['name']}")
     return {"apiVersion": _GROUP, "kind": "ConnectionTemplate", "metadata": {"name": name}, "spec": spec}
 
 

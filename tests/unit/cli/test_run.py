@@ -177,7 +177,7 @@ def test_lines_are_readable_on_a_terminal() -> None:
         "error": "Traceback …\nValueError: no",
     }
     shown = readable(json.dumps(line), colour=False)
-    assert shown == "10:00:00.123 ERROR   Webhook orders failed  [DEFXYZ]\nTraceback …\nValueError: no"
+    assert shown == "10:00:00.123 ERROR   Webhook orders failed  [DEFXYZ]\n  Traceback …\n  ValueError: no"
     assert "\033[31m" in readable(json.dumps(line), colour=True)
     run = {
         "severity": "INFO",

@@ -9,6 +9,7 @@ import pty
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,8 @@ def test_a_link_in_a_new_folder_is_not_written_through(tmp_path: Path) -> None:
 def test_a_new_project_has_the_name_that_was_given(tmp_path: Path, name: str) -> None:
     assert run("init", str(tmp_path / "x"), "--name", name).returncode == 0
     assert yaml.safe_load((tmp_path / "x" / "tieline.yaml").read_text()) == {"project": name}
+
+
+def test_the_version_needs_no_command() -> None:
+    ended = run("--version")
+    assert (ended.returncode, ended.stdout.strip()) == (0, version("tieline"))

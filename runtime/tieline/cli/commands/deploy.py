@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from tieline.cli.check import check, shown
+from tieline.cli.deploy_plan import show_changes, write_plan
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
-from tieline.cli.file_diff import FileChange, changes, patch
+from tieline.cli.file_diff import changes
 from tieline.cli.options import (
     HERE,
     ContextOption,
@@ -25,10 +25,9 @@ from tieline.cli.options import (
 from tieline.cli.remote.client import Client, Json
 from tieline.cli.remote.lookup import environment_of, find_project, get_project, project_name
 from tieline.cli.rollout import deploy_version, follow, is_complete, show_result
-from tieline.cli.terminal import Output, age, err, note, safe, say, show, styled
+from tieline.cli.terminal import Output, age, note, say, show, styled
 from tieline.configuration.project_folder import Folder, find
 
-_SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 WaitOption = Annotated[
     int, typer.Option("--wait", min=0, max=3600, metavar="SECONDS", help="Wait for the rollout; 0 does not.")
 ]
@@ -77,19 +76,21 @@ def deploy(
             find_project(remote, name)  # says that there is none, and what to do
         _check(found, labels, (), image_has or ())
         note(f"Would create the project {name} and deploy {len(found.files())} files to production")
+        write_plan(output, name, "production", changes({}, _texts(found)))
         return
     chosen = environment_of(target, environment)
     _check(found, labels, _templates(remote, target, chosen), image_has or ())
     files = _texts(found)
     before = _deployed_files(remote, target, chosen)
     changed = changes(before, files)
-    _show_changes(changed, before, files, whole=diff)
+    show_changes(changed, before, files, whole=diff)
     if not changed and labels is None and not force and chosen["status"] == "running" and is_complete(chosen):
         note(f"{chosen['name']} serves these files already ({chosen['deployedVersion']['name']})")
         show_result(output, target, chosen)
         return
     if dry_run:
         note(f"Nothing was deployed to {chosen['name']} of {target['name']} (--dry-run)")
+        write_plan(output, target["name"], chosen["name"], changed)
         return
     body: Json = {"files": [{"filename": path, "content": text} for path, text in files.items()]}
     if labels is not None:
@@ -129,9 +130,11 @@ def promote(
     if not version:
         raise CommandError(f"{origin['name']} serves no version yet; deploy to it first")
     before, after = _deployed_files(remote, found, chosen), _files_of(origin)
-    _show_changes(changes(before, after), before, after, whole=diff)
+    changed = changes(before, after)
+    show_changes(changed, before, after, whole=diff)
     if dry_run:
         note(f"Nothing was deployed to {chosen['name']} (--dry-run)")
+        write_plan(output, found["name"], chosen["name"], changed)
         return
     confirm(f"Deploy {version['name']} of {origin['name']} to {chosen['name']}?", yes=yes)
     deploy_version(remote, found, chosen, version, wait=wait, output=output)
@@ -268,19 +271,6 @@ def _deployed_files(remote: Client, project: Json, environment: Json) -> dict[st
 
 def _files_of(holder: Json) -> dict[str, str]:
     return {item["filename"]: item["content"] for item in holder.get("files") or ()}
-
-
-def _show_changes(
-    changed: Sequence[FileChange], before: Mapping[str, str], after: Mapping[str, str], *, whole: bool
-) -> None:
-    console = err()
-    for change in changed:
-        line = Text(f"{change.sign} {safe(change.name)}", style=_SIGNS[change.sign])
-        line.append(f"  +{change.added} -{change.removed}", style="dim")
-        console.print(line)
-        if whole:
-            for text in patch(change.name, before.get(change.name), after.get(change.name)):
-                console.print(Text(safe(text), style=_SIGNS.get(text[:1], "")))
 
 
 def _named(versions: Sequence[Json], name: str) -> Json:

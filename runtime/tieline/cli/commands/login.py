@@ -1,6 +1,5 @@
 """``tieline login``, ``logout``, ``whoami`` and ``context``."""
 
-import os
 import sys
 import webbrowser
 from enum import StrEnum
@@ -10,14 +9,13 @@ from urllib.parse import urlsplit
 
 import typer
 
+from tieline.cli.commands.contexts import note_environment
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
-from tieline.cli.options import ContextOption, OrganisationOption, OutputOption, YesOption, client, confirm
+from tieline.cli.options import ContextOption, OrganisationOption, OutputOption, client
 from tieline.cli.remote import device_login
 from tieline.cli.remote.client import ApiError, Client
 from tieline.cli.remote.contexts import (
-    CONTEXT,
     TOKEN,
-    URL,
     Context,
     ContextFile,
     SignIn,
@@ -30,7 +28,6 @@ from tieline.cli.remote.sign_in import header_of, keep, revoke
 from tieline.cli.remote.token_store import TokenStore, Values, token_store
 from tieline.cli.terminal import Output, details, is_interactive, note, progress, say, show, warn
 
-contexts = typer.Typer(no_args_is_help=True, help="List, select and delete contexts.")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_ORGANISATION = "0" * 26
 
@@ -131,7 +128,7 @@ def login(
     say(f"Signed in to {context.url}, organisation {context.organisation} (context {context.name})")
     if kind.kind != "kubeconfig":
         note(f"The token is in {store.description}")
-    _note_environment()
+    note_environment()
 
 
 def logout(context: ContextOption = None) -> None:
@@ -175,55 +172,6 @@ def whoami(
         ("organisation", "name", "role"),
         lambda: [(item["id"], item.get("name"), item.get("role")) for item in me["organisations"]],
     )
-
-
-@contexts.command("list")
-def list_contexts(output: OutputOption = Output.TABLE) -> None:
-    """List the contexts."""
-    file = ContextFile()
-    current = file.current
-    found = sorted(file.contexts().values(), key=lambda item: item.name)
-    values = [
-        {
-            "name": item.name,
-            "current": item.name == current,
-            "url": item.url,
-            "organisation": item.organisation,
-            "signIn": item.sign_in.as_dict(),
-        }
-        for item in found
-    ]
-    show(
-        output,
-        values,
-        ("", "name", "url", "organisation", "sign-in"),
-        lambda: [
-            ("*" if item.name == current else "", item.name, item.url, item.organisation, item.sign_in.kind)
-            for item in found
-        ],
-        empty="There are no contexts. Create one with `tieline login URL`.",
-    )
-
-
-@contexts.command("use")
-def use_context(name: Annotated[str, typer.Argument(help="The context's name.")]) -> None:
-    """Make a context the current one."""
-    context = ContextFile().use(name)
-    say(f"Commands now use {context.name}: {context.url}, organisation {context.organisation}")
-    _note_environment()
-
-
-@contexts.command("delete")
-def delete_context(
-    name: Annotated[str, typer.Argument(help="The context's name.")], *, yes: YesOption = False
-) -> None:
-    """Delete a context and its token."""
-    file = ContextFile()
-    file.named(name)
-    confirm(f"Delete the context {name}?", yes=yes)
-    token_store(file.folder).delete(name)
-    file.delete(name)
-    say(f"Deleted {name}")
 
 
 def _store_token(context: Context, store: TokenStore, *, token_stdin: bool, browser: bool) -> None:
@@ -323,12 +271,6 @@ def _absolute(path: str | None) -> str | None:
     if not Path(path).is_file():
         raise UsageError(f"There is no file {path}")
     return str(Path(path).resolve())
-
-
-def _note_environment() -> None:
-    name = next((name for name in (CONTEXT, URL) if os.environ.get(name)), None)
-    if name:
-        warn(f"{name} is set, so commands do not use this context until you unset it")
 
 
 def _warn_of_plain_http(url: str) -> None:
