@@ -64,6 +64,22 @@ export function useRotation(connection: Connection) {
   });
 }
 
+/** Changes what agents may call through a connection. */
+export function useTools(connection: string) {
+  const { id } = useOrganisation();
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (tools: NonNullable<Connection["tools"]>) =>
+      answer(
+        api.PUT("/api/v2/o/{organisation_id}/connections/{connection_id}", {
+          params: { path: { organisation_id: id, connection_id: connection } },
+          body: { tools },
+        }),
+      ),
+    onSettled: () => client.invalidateQueries({ queryKey: ["connection", id, connection] }),
+  });
+}
+
 export interface NewConnection {
   template: string;
   name: string;

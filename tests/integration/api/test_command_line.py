@@ -165,6 +165,18 @@ def test_systems_templates_and_connections_are_found_by_name(tieline: Command, c
         "connections", "list", "-o", "yaml"
     )
     assert "no OAuth 2.0 credential" in tieline("connections", "connect", "Cli connection", code=2)
+    tools = ("connections", "tools", "Cli connection")
+    assert "call nothing" in tieline(*tools)
+    assert "agents may" not in shown
+    assert "call operations with GET and HEAD" in tieline(*tools, "--read")
+    assert tieline.json(*tools, "--operation", "createOrder", "--operation", "payOrder") == {
+        "read": True,
+        "operations": ["createOrder", "payOrder"],
+    }
+    assert "call createOrder, payOrder" in tieline(*tools, "--no-read")
+    assert "agents may:" in tieline("connections", "show", "Cli connection")
+    assert "not both" in tieline(*tools, "--close", "--read", code=1)
+    assert tieline.json(*tools, "--close") == {}
     tieline("manifests", *project)
     tieline("templates", "remove", "shop", "--yes", *project)
     assert tieline.json("templates", "list", *project) == []

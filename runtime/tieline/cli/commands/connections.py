@@ -73,6 +73,7 @@ def show_connection(
             "credentials": ", ".join(_types(found)),
             "updated": age(found["updatedAt"]),
             "refused": _refused(found),
+            "agents may": _agents_may(found),
         },
     )
     if output is Output.TABLE:
@@ -80,6 +81,39 @@ def show_connection(
             say(error, style="red")
     if _errors(found):
         raise CommandError(f"{found['name']} cannot be used as it is")
+
+
+@connections.command("tools")
+def set_tools(
+    name: NameArgument,
+    *,
+    read: Annotated[
+        bool | None,
+        typer.Option("--read/--no-read", help="Whether agents may call all operations with GET or HEAD."),
+    ] = None,
+    operation: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="An operation that they may call; may be repeated. Replaces the list."
+        ),
+    ] = None,
+    close: Annotated[bool, typer.Option("--close", help="Let agents call nothing.")] = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show what agents may call through a connection, or change it. What you leave out stays."""
+    if close and (read or operation):
+        raise CommandError("Close the connection, or say what agents may call: not both")
+    remote = client(context, organisation)
+    found = find_in_pages(remote, "connection", "connections", name)
+    if close or read is not None or operation:
+        given = {"read": read, "operations": operation or None}
+        chosen = {key: value for key, value in given.items() if value is not None}
+        tools = {} if close else {**(found.get("tools") or {}), **chosen}
+        found = remote.request("PUT", f"connections/{found['id']}", body={"tools": tools})
+    shown = {"connection": found["name"], "agents may": _agents_may(found) or "call nothing"}
+    details(output, found.get("tools") or {}, shown)
 
 
 @connections.command("test")
@@ -188,6 +222,14 @@ def _refused(found: Json) -> str | None:
     if not refused:
         return None
     return f"{refused['count']}+ requests with {refused['status']} since {refused['since']}"
+
+
+def _agents_may(found: Json) -> str | None:
+    """What agents may call, for people; None for nothing."""
+    tools = found.get("tools") or {}
+    read = ["call operations with GET and HEAD"] if tools.get("read") else []
+    names = [f"call {', '.join(tools['operations'])}"] if tools.get("operations") else []
+    return "; ".join([*read, *names]) or None
 
 
 def _types(connection: Json) -> list[str]:

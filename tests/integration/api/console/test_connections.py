@@ -186,6 +186,29 @@ def test_who_uses_a_connection_is_said_and_what_nothing_uses_is_found(
     ann.finds_it_accessible()
 
 
+def test_an_editor_opens_a_connection_to_agents_and_a_viewer_sees_it(
+    person: Person_, admin: Client, viewer: Client
+) -> None:
+    _, template = make_template(admin)
+    made = connect(admin, template, "key", name=f"For agents {new_id()}")
+    ann = person(admin)
+    ann.open(f"/connections/{made['id']}")
+    expect(ann.region("Agents")).to_contain_text("Agents may call nothing through it.")
+    ann.region("Agents").get_by_role("button", name="Change…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("All operations with GET or HEAD").check()
+    dialog.get_by_label("Further operations").fill("createOrder\n\n payOrder ")
+    ann.finds_it_accessible()
+    dialog.get_by_role("button", name="Save").click()
+    expect(ann.region("Agents")).to_contain_text("They may call createOrder, payOrder.")
+    opened = {"read": True, "operations": ["createOrder", "payOrder"]}
+    assert admin.ok("GET", f"/connections/{made['id']}")["tools"] == opened
+    bob = person(viewer)
+    bob.open(f"/connections/{made['id']}")
+    expect(bob.region("Agents")).to_contain_text("Agents may call all operations with GET or HEAD.")
+    expect(bob.region("Agents").get_by_role("button")).to_have_count(0)
+
+
 def test_a_connection_is_tested_and_what_the_other_side_says_is_shown(person: Person_, admin: Client) -> None:
     async def me(request: web.Request) -> web.Response:
         return web.Response(status=200 if request.headers.get("X-API-Key") == "good" else 401)

@@ -71,7 +71,7 @@ async def broken(ctx: Context) -> None:
 async def large(ctx: Context) -> str:
     return "x" * 2_000_000
 """
-TOOLS = [
+TOOLS: list[dict[str, Any]] = [
     {
         "webhook": "broken",
         "method": "POST",
