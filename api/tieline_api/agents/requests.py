@@ -78,7 +78,7 @@ def _check(parameters: list[Any], given: Mapping[str, Any]) -> None:
 def check_names(given: Mapping[str, Any], known: Mapping[str, bool]) -> None:
     """ApiError 422 for parameters that there are not, or that are missing. ``known`` says which are needed."""
     wrong = [
-        errors.FieldError(f"parameters.{name[:64]}", "is no parameter of the operation")
+        errors.FieldError(f"parameters.{name[:64]}", "is no parameter: leave it out")
         for name in given
         if name not in known
     ]
@@ -89,9 +89,7 @@ def check_names(given: Mapping[str, Any], known: Mapping[str, bool]) -> None:
     ]
     if wrong:
         there = ", ".join(known) or "none"
-        raise errors.ApiError(
-            422, "invalid", f"The parameters do not fit the operation (there are: {there})", fields=wrong
-        )
+        raise errors.ApiError(422, "invalid", f"The parameters do not fit (there are: {there})", fields=wrong)
 
 
 def path_segment(name: str, value: Any) -> str:

@@ -1,5 +1,6 @@
 """Tools for webhooks: which ones their authors opened to agents, and running one."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -34,6 +35,7 @@ EnvironmentId = Annotated[str, Field(max_length=64)]
 _MOST = 100
 _ROOM = 8 * 1024
 """Bytes of a list for what stands beside its webhooks."""
+_AT_ONCE = 100
 _RUN_HEADER = "x-tieline-execution-id"
 _BODYLESS = frozenset({"GET", "HEAD"})
 
@@ -101,7 +103,7 @@ async def list_webhooks(call: Call[Any, Any], given: ListWebhooks) -> Result:
     wanted = parse_id(given.environment) if given.environment else None
     found: list[dict[str, Any]] = []
     total, room = 0, MAX_TEXT - _ROOM
-    for one in open_webhooks(call):
+    for one in await _open_webhooks(call):
         text = f"{one.tool['webhook']} {one.tool['description']}".casefold()
         if (given.environment and one.environment_id != wanted) or not all(word in text for word in words):
             continue
@@ -136,11 +138,15 @@ async def run_webhook(call: Call[Any, Any], given: RunWebhook) -> Result:
     )
 
 
-def open_webhooks(call: Call[Any, Any]) -> Iterator[OpenWebhook]:
+async def _open_webhooks(call: Call[Any, Any]) -> list[OpenWebhook]:
     """The webhooks that agents may run and that the caller reaches, those of the oldest project first."""
-    for project in call.platform.world.ordered.projects.objects(call.namespace):
+    found: list[OpenWebhook] = []
+    for number, project in enumerate(call.platform.world.ordered.projects.objects(call.namespace)):
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            await asyncio.sleep(0)  # others must not wait for all
         for item in convert.environment_items(project):
-            yield from _open_in(call, project, item)
+            found += _open_in(call, project, item)
+    return found
 
 
 def _open_in(call: Call[Any, Any], project: ObjectView, item: ObjectView) -> Iterator[OpenWebhook]:

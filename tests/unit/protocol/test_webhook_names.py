@@ -1,12 +1,25 @@
 """Names of webhooks with path parameters, and which of them cannot be side by side."""
 
 from itertools import permutations
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline_protocol.webhook_names import conflict, most_specific_first, name_problem, path_parameters
+from tieline import Integration
+from tieline.server.applications import webhook_application
+from tieline_protocol.webhook_names import (
+    conflict,
+    most_specific_first,
+    name_problem,
+    path_parameters,
+    registration_problem,
+    serving,
+)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +113,37 @@ def test_any_text_is_a_name_or_told(text: str) -> None:
         assert text[0] not in "{/."
         assert not text.endswith("/")
         assert len(set(path_parameters(text))) == text.count("{")
+
+
+NAMES = st.lists(
+    st.lists(
+        st.sampled_from(["orders", "latest", "a", "b", "{x}", "{y}", "{z}"]), min_size=1, max_size=4
+    ).map(lambda parts: "/".join(["orders", *parts[1:]])),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(
+    NAMES,
+    st.lists(st.sampled_from(["orders", "latest", "a", "b", "users", "é ?", "{x}"]), min_size=1, max_size=4),
+)
+async def test_a_path_serves_the_webhook_that_pods_run_for_it(names: list[str], parts: list[str]) -> None:
+    taken: list[str] = []
+    for name in names:
+        if registration_problem(name, taken) is None:
+            taken.append(name)
+    integration = Integration()
+    for name in taken:
+        integration.webhook(name)(lambda: None)
+
+    async def run(_webhook: object, _request: object) -> None: ...
+
+    runner: Any = SimpleNamespace(run=run)
+    application = webhook_application(integration.webhooks, runner, max_body=1)
+    path = "/" + "/".join(quote(part, safe="") for part in parts)
+    found = await application.router.resolve(make_mocked_request("POST", path))
+    if "external_id" in found or "path" in found:
+        assert serving(parts, taken) is None
+    else:
+        assert serving(parts, taken) == found.handler.args[0].name  # type: ignore[attr-defined]

@@ -159,10 +159,7 @@ def serving(
     body = {"files": [{"filename": "main.py", "content": CODE}]}
     deployed = client.ok("PUT", f"/projects/{project['id']}/deploy", body)
     version = deployed["environments"][0]["deployedVersion"]["id"]
-    # What the operator writes (tests/integration/operator/test_project_connectors_on_a_cluster.py).
-    status = json.dumps({"status": {"interface": INTERFACE}})
-    patch = ("patch", "projectversion", version.lower(), "--subresource=status", "--type=merge", "-p", status)
-    kubectl(*patch, namespace=org.namespace)
+    offer(kubectl, org, version)
     streams = make_streams(engine, client.organisation, environment)
     folder = tmp_path_factory.mktemp("pod")
     now = datetime.now(UTC)
@@ -186,6 +183,13 @@ def serving(
     pod.start()
     yield Serving(project, template)
     pod.stop()
+
+
+def offer(kubectl: Kubectl, org: Organisation, version: str) -> None:
+    """What the operator writes (tests/integration/operator/test_project_connectors_on_a_cluster.py)."""
+    status = json.dumps({"status": {"interface": INTERFACE}})
+    patch = ("patch", "projectversion", version.lower(), "--subresource=status", "--type=merge", "-p", status)
+    kubectl(*patch, namespace=org.namespace)
 
 
 @pytest.fixture
@@ -335,6 +339,29 @@ async def test_running_a_webhook_needs_the_right_to_call_it_by_rest(
     failed, told = await run(viewer, serving, "state")
     assert failed
     assert "patch projects" in told
+
+
+async def test_what_does_not_serve_is_not_offered(
+    client: Client, serving: Serving, kubectl: Kubectl, org: Organisation
+) -> None:
+    project = make_project(client)
+    environment = project["environments"][0]["id"]
+
+    def deploy() -> None:
+        body = {"files": [{"filename": "main.py", "content": CODE}]}
+        deployed = client.ok("PUT", f"/projects/{project['id']}/deploy", body)
+        offer(kubectl, org, deployed["environments"][0]["deployedVersion"]["id"])
+
+    assert await listed(client, environment=environment) == [], "a draft"
+    deploy()
+    offered = lambda: asyncio.run(listed(client, environment=environment))  # noqa: E731
+    assert await asyncio.to_thread(eventually, "the webhooks", offered)
+    assert len(await listed(client, environment=environment)) == len(TOOLS)
+    client.ok("POST", f"/projects/{project['id']}/suspend?environment=production")
+    assert await listed(client, environment=environment) == [], "suspended"
+    failed, told = await call(client, "run_webhook", environment=environment, webhook="state")
+    assert failed
+    assert "There is no such webhook" in told
 
 
 async def test_another_organisations_agents_find_nothing_of_it(

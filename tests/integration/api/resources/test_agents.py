@@ -337,7 +337,7 @@ async def test_the_callers_permission_decides(
 
 
 async def test_end_users_reach_their_own_connections_that_the_organisation_opened(
-    first: Client, described: str
+    first: Client, engine_client: Client, described: str
 ) -> None:
     project = make_project(first)
     _, template = make_template(first, project=project, system=described, dynamic=True)
@@ -355,6 +355,13 @@ async def test_end_users_reach_their_own_connections_that_the_organisation_opene
     given = {"operation": "getOrder", "parameters": {"id": "1"}}
     failed, answer = await call(user, "call_operation", connection=own["id"], **given)
     assert (failed, answer["status"]) == (False, 200)
+    _, said = await call(
+        replace(user, url=engine_client.url), "call_operation", connection=own["id"], **given
+    )
+    path = f"/projects/{project['id']}/runs/{said['run']}"
+    assert eventually("the run", lambda: engine_client("GET", path).status == 200)
+    run = engine_client.ok("GET", path)
+    assert (run["user"]["externalId"], run["activationId"]) == (ann["externalId"], anns["id"])
     failed, told = await call(user, "call_operation", connection=other["id"], **given)
     assert failed
     assert "There is no such connection" in told

@@ -17,6 +17,7 @@ from tieline_api.traces.root_runs import RootQuery
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.store import Limits, TraceStore
 from tieline_core.identity.ids import new_id
+from tieline_protocol.run_records import UpstreamAnswer
 
 ALL = RootQuery(organisation=OWNER.organisation, environments=None, limit=100)
 _REMOTE = 0x300
@@ -88,6 +89,24 @@ def test_background_work_is_a_run_in_the_trace_of_the_run_that_it_began_in(store
     assert ids(store, replace(ALL, newer_than=found.position, newest_first=False)) == [failed]
     page = store.runs(OWNER, RunQuery(first=10))
     assert [span.execution_id for span in page.entries] == [webhook], "it is no trace of its own"
+
+
+def test_a_call_of_an_agent_is_a_run_of_its_own_kind(store: TraceStore) -> None:
+    call, within = new_id(), new_id()
+    told = [("run.kind", "call"), ("task", "createOrder"), ("upstream.status_code", "404")]
+    keep(
+        store,
+        root(1, call, attributes=told, status=2),
+        root(2, within, attributes=told, parent_id=b"12345678"),
+    )
+    assert ids(store) == ids(store, replace(ALL, kind="call")) == [call], "a span within a run is none"
+    assert ids(store, replace(ALL, kind="webhook")) == []
+    run = run_of_root(store.roots(ALL)[0])
+    assert (run.kind, run.status, run.error and run.error.upstream) == (
+        "call",
+        "failed",
+        UpstreamAnswer(status=404, body=""),
+    )
 
 
 def test_filters_and_positions(store: TraceStore) -> None:
