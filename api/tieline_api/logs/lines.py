@@ -15,6 +15,7 @@ import orjson
 _FIXED = 30
 """Letters of ``2026-11-21T10:00:00.123456789Z``: of one length, such texts sort as the times do."""
 _KNOWN = frozenset({"timestamp", "severity", "message", "error", "httpRequest", "fields"})
+_DEEPEST = 50
 SEVERITIES = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 """What an entry's severity can be, the least one first."""
 RANKS = {severity: rank for rank, severity in enumerate(SEVERITIES)}
@@ -122,7 +123,18 @@ def _json(text: str) -> dict[str, Any] | None:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("message"), str) else None
+    if not isinstance(found, dict) or not isinstance(found.get("message"), str):
+        return None
+    return None if _is_deeper(found, _DEEPEST) else found
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether there are objects and lists in each other beyond so many: neither search nor answer take all of them."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        return False
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in value)
 
 
 def _time(stamp: str) -> str | None:

@@ -1,3 +1,4 @@
+import { useState } from "react";
 import type { Schemas } from "../api/client";
 import { visible, withoutColours } from "../lib/text";
 import { absolute, clock } from "../lib/time";
@@ -16,9 +17,19 @@ export function LogLines({ lines }: { lines: LogEntry[] }) {
           </time>
           <span className={`sev ${line.severity}`}>{line.severity}</span>
           <span className="message">
-            {plain(line.message)}
-            {line.fields && <span className="log-fields"> {plain(fieldsOf(line.fields))}</span>}
-            {line.error && <span className="sev ERROR">{`\n${plain(line.error)}`}</span>}
+            <Plain>{line.message}</Plain>
+            {line.fields && (
+              <span className="log-fields">
+                {" "}
+                <Plain>{fieldsOf(line.fields)}</Plain>
+              </span>
+            )}
+            {line.error && (
+              <span className="sev ERROR">
+                {"\n"}
+                <Plain>{line.error}</Plain>
+              </span>
+            )}
           </span>
         </div>
       ))}
@@ -26,8 +37,22 @@ export function LogLines({ lines }: { lines: LogEntry[] }) {
   );
 }
 
-function plain(text: string): string {
-  return visible(withoutColours(text));
+const MOST = 5_000;
+
+/** A text of a line; the end of a very long one is shown when asked for, so that it does not hold the page up. */
+function Plain({ children: text }: { children: string }) {
+  const [whole, setWhole] = useState(false);
+  const left = whole ? 0 : text.length - MOST;
+  return (
+    <>
+      {visible(withoutColours(left > 0 ? text.slice(0, MOST) : text))}
+      {left > 0 && (
+        <button type="button" className="button small quiet" onClick={() => setWhole(true)}>
+          Show {left.toLocaleString()} more characters
+        </button>
+      )}
+    </>
+  );
 }
 
 function fieldsOf(fields: Record<string, unknown>): string {

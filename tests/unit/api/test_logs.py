@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -225,3 +226,13 @@ def test_a_token_of_another_environment_or_order_is_400() -> None:
     for scope, order in (("other", "asc"), ("env", "desc")):
         with pytest.raises(ApiError):
             paging.decode(scope, order, token)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("levels", [48, 49, 400, 1020])
+def test_a_record_of_any_depth_can_be_searched_and_answered(levels: int) -> None:
+    text = f'{{"message": "deep", "fields": {{"x": {"[" * levels}{"]" * levels}}}}}'
+    (line,) = split(f"2026-11-21T10:00:00.000000000Z {text}", source="one")
+    found = entry(line)
+    assert found.has("deep")
+    assert found.message == ("deep" if levels < 49 else text)
+    assert orjson.loads(orjson.dumps(found.fields or {})) == (found.fields or {})
