@@ -10,6 +10,8 @@ from tieline_protocol.findings import Finding
 from tieline_protocol.python_source import trees
 from tieline_protocol.runtime_image import HOLDS, INSTEAD, MODULES
 
+_CONNECTORS = "connectors"
+"""The folder of modules that ``tieline connectors add`` writes."""
 _CAUGHT = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
 
 
@@ -47,13 +49,18 @@ def missing_modules(
                 waiting += found
             elif root not in sys.stdlib_module_names and root not in modules and root not in reported:
                 reported.add(root)
-                yield MissingModule(
-                    module=root,
-                    message=f'there is no module "{root}": it is not among the files, and the runtime image holds '
-                    f"{HOLDS}; add {root}.py if it is yours; {INSTEAD}",
-                    filename=path,
-                    line=line,
-                )
+                yield MissingModule(module=root, message=_message(name), filename=path, line=line)
+
+
+def _message(name: str) -> str:
+    root, _, rest = name.partition(".")
+    if root == _CONNECTORS:
+        connector = rest.partition(".")[0] or "NAME"
+        return f'there is no module "{name}": `tieline connectors add {connector}` writes it from an imported description'
+    return (
+        f'there is no module "{root}": it is not among the files, and the runtime image holds {HOLDS}; add {root}.py '
+        f"if it is yours; {INSTEAD}"
+    )
 
 
 def _imports(tree: ast.Module, package: str) -> Iterator[tuple[str, int]]:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Rest, World, http, project
+from tests.harness.cluster.deployed_platform import Rest, World, http, project, says
 from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -96,3 +96,53 @@ def test_lines_of_two_replicas_are_one_stream_with_execution_and_activation(worl
     assert logs(search="Said one", first="1000", order="asc")["logs"] == said, (
         "with those of the crashed container"
     )
+
+
+SECRETIVE = """
+import os
+
+from tieline import Context, Integration
+
+integration = Integration()
+print("The password is", os.environ["DB_PASSWORD"], flush=True)
+
+
+@integration.webhook("hello", methods=["GET"])
+async def hello(ctx: Context) -> dict[str, str]:
+    ctx.log.info("Read", password=os.environ["DB_PASSWORD"])
+    return {"says": os.environ["DB_PASSWORD"]}
+"""
+
+
+def database(password: str, *, opened: bool = True) -> dict[str, Any]:
+    labels = {"tieline.dev/expose-to-code": "true"} if opened else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "tieline.dev/credential",
+        "metadata": {"name": "db", "labels": labels},
+        "stringData": {"password": password},
+    }
+
+
+def test_a_pod_reads_a_secret_variable_and_its_next_value_and_no_log_has_them(world: World) -> None:
+    first, second = "f1rst 'quoted'\npass$(HOME)word", "s3cond-password"
+    variable = {"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}
+    world.apply(database(first, opened=False), project(SECRETIVE, runtime={"env": [variable]}))
+    world.until("orders", "error", message="tieline.dev/expose-to-code")
+    assert world.pods("orders") == []
+
+    world.apply(database(first))
+    url = world.until("orders", "running")["publicUrl"]
+    assert says(url) == first
+    # A new value replaces the pods, of which one serves all the time.
+    world.apply(database(second))
+    eventually("the new value", lambda: says(url) == second)
+
+    (pod,) = eventually("one pod", lambda: found if len(found := world.pods("orders")) == 1 else None)
+    lines = world.kubectl("logs", pod["metadata"]["name"], namespace=world.namespace).stdout
+    assert "The password is ***" in lines
+    assert '"password":"***"' in lines.replace(" ", "")
+    shown = str(world.get("projects,projectversions,deployments,pods,events"))
+    for value in (first, second, "pass$(HOME)word"):
+        assert value not in lines + shown

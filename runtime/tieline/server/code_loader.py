@@ -144,8 +144,8 @@ def _relative(path: Path, code_dir: Path) -> Path:
 def _advice(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return (
-            f" (add {error.name.replace('.', '/')}.py to the project's files, or run an image that has the "
-            "package: spec.runtime.image)"
+            f" (add {error.name.replace('.', '/')}.py to the project's files, put its package into the lock with "
+            "`tieline lock`, or run an image that has it: spec.runtime.image)"
         )
     if isinstance(error, SystemExit):
         return " (code must not exit while it is loaded)"

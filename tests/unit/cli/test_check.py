@@ -75,6 +75,8 @@ def findings(folder: Path, **options: Any) -> list[str]:
     ("code", "told"),
     [
         ("import pandas\n", 'main.py:1: there is no module "pandas"'),
+        ("from connectors.shop import Shop\n", "`tieline connectors add shop` writes it"),
+        ("import connectors\n", "`tieline connectors add NAME` writes it"),
         ("x = 1\nraise ValueError('no')\n", "main.py:2: ValueError: no"),
         ("import sys\nsys.exit(3)\n", "main.py:2: SystemExit: 3 (code must not exit while it is loaded)"),
         ("import os\nos._exit(3)\n", ": the process that loads the code ended with 3"),
