@@ -56,7 +56,10 @@ def _message(name: str) -> str:
     root, _, rest = name.partition(".")
     if root == _CONNECTORS:
         connector = rest.partition(".")[0] or "NAME"
-        return f'there is no module "{name}": `tieline connectors add {connector}` writes it from an imported description'
+        return (
+            f'there is no module "{name}": `tieline connectors add {connector}` writes it from an API description that '
+            "was imported"
+        )
     return (
         f'there is no module "{root}": it is not among the files, and the runtime image holds {HOLDS}; add {root}.py '
         f"if it is yours; {INSTEAD}"
