@@ -22,12 +22,11 @@ from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.schemas import connect_sessions as rest
 from tieline_api.schemas.base import JsonObject
 from tieline_api.schemas.connections import Connection
-from tieline_api.schemas.templates import ConnectionTemplate
 from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import format_time, object_id
 from tieline_core.kubernetes.resources import SECRETS
-from tieline_core.objects import Object
+from tieline_core.objects import Object, ObjectView
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ async def get_current_session(call: Call[None, None]) -> Reply:
     activations = activations_of(call, environment, reach.user) if reach.user else []
     active = activations[0] if activations else None
     verdicts = await verdicts_about(call, environment, activations[:1])
-    project = environment.project
+    project, offered = environment.project, _offered(call, environment, reach)
     body = rest.CurrentConnectSession(
         id=session.id,
         organisation_id=call.organisation.id,
@@ -61,7 +60,11 @@ async def get_current_session(call: Call[None, None]) -> Reply:
         return_url=session.return_url or None,
         allowed_origins=list(session.origins),
         expires_at=format_time(session.expires_at),
-        templates=_templates(call, environment, reach),
+        templates=[
+            template_to_rest(template, system, organisation=call.organisation.id)
+            for template, system in offered
+        ],
+        systems=list({one.id: one for one in map(_named, (system for _, system in offered))}.values()),
         connections=_connections(call, reach),
         activation=activation_to_rest(call, environment, active, verdicts) if active else None,
         variables_schema=JsonObject(dict(project["spec"].get("dynamicVariablesSchema") or EMPTY_SCHEMA)),
@@ -97,9 +100,10 @@ def _need(call: Call[None, None]) -> tuple[Call[None, None], ConnectSession, End
     return there, session, EndUserReach(platform.world, organisation.namespace, scope)
 
 
-def _templates(
+def _offered(
     call: Call[None, None], environment: EnvironmentRef, reach: EndUserReach
-) -> list[ConnectionTemplate]:
+) -> list[tuple[Object, ObjectView]]:
+    """The templates that the user can connect, each with its system."""
     world = call.platform.world
     found = [one for one in dynamic_templates(call, environment) if reach.has_template(one)]
     if reach.scope.connection:
@@ -107,10 +111,14 @@ def _templates(
         system = again["spec"]["systemRef"] if again else None
         found = [one for one in found if one["spec"]["systemRef"] == system]
     return [
-        template_to_rest(one, system_with_findings(world, system), organisation=call.organisation.id)
+        (one, system_with_findings(world, system))
         for one in found
         if (system := world.referred(world.systems, one, "systemRef")) is not None
     ]
+
+
+def _named(system: ObjectView) -> rest.Named:
+    return rest.Named(id=object_id(system), name=system["spec"]["name"])
 
 
 def _connections(call: Call[None, None], reach: EndUserReach) -> list[Connection]:

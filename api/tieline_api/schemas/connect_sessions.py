@@ -172,6 +172,8 @@ class CurrentConnectSession(Rest):
     """When the session ends."""
     templates: list[ConnectionTemplate]
     """What the user can connect: the systems, with the ways to authenticate that they offer."""
+    systems: list[Named]
+    """The systems of the templates, with their names for people."""
     connections: list[Connection]
     """The user's connections; each names its template in ``connectionTemplateId``."""
     activation: Activation | None = None

@@ -888,6 +888,7 @@ class CurrentConnectSession(Strict):
     allowed_origins: list[str]
     expires_at: Time
     templates: list[Template]
+    systems: list[Named]
     connections: list[Connection]
     activation: Activation | None = None
     variables_schema: dict[str, Any]

@@ -1,5 +1,6 @@
 // Authorising at a system, in a window of its own or in this one. The callback page stores what comes back, in this
 // browser alone: a cookie that the first hop sets ties the authorisation to it.
+import { ApiProblem } from "./api.js";
 import { detailsOf, planOf } from "./credentials.js";
 import { keepReturn } from "./returning.js";
 
@@ -104,8 +105,13 @@ export function finished(state, isDone, signal) {
           resolve({ ok: true, message: "" });
           return;
         }
-      } catch {
-        // It is asked again.
+      } catch (error) {
+        if (error instanceof ApiProblem && error.status === 401) {
+          stop();
+          reject(error); // the session has ended
+          return;
+        }
+        // Anything else is asked again.
       }
       if (!signal.aborted) timer = window.setTimeout(poll, POLL_MS);
     };

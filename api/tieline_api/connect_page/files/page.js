@@ -65,7 +65,9 @@ export class Page {
     const purposes = texts.purpose ?? {};
     const language = document.documentElement.lang;
     const purpose = purposes[language] ?? purposes[language.split("-")[0] ?? ""] ?? purposes.en ?? "";
-    return { name: texts.name || template.name, purpose, logo: texts.logo ?? "", domain: template.domain };
+    const system = this.session.systems.find((/** @type {any} */ each) => each.id === template.id);
+    const name = texts.name || system?.name || template.name;
+    return { name, purpose, logo: texts.logo ?? "", domain: template.domain };
   }
 
   /** @param {any} template */
@@ -202,7 +204,9 @@ export class Page {
       return stateOf(now) === "connected" && (wasWaiting || now.updatedAt !== before);
     };
     const { ok, message } = await finished(state, isDone, signal);
-    if (!ok) throw new ApiProblem(422, { message });
+    if (ok) return;
+    await api.call("GET", "api/v2/connect/session"); // throws where the session has ended meanwhile
+    throw new ApiProblem(422, { message });
   }
 
   /** @param {Form} form */

@@ -42,6 +42,7 @@ export class Product {
       return;
     }
     if (!this.#isAllowed(event.origin)) return;
+    if (this.#there?.origin === event.origin) return; // it says hello again and again
     this.#there = { window: from, origin: event.origin };
     this.tell("ready");
     for (const message of this.#waiting.splice(0)) from.postMessage(message, event.origin);

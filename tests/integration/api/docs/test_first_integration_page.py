@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,66 +11,25 @@ import pytest
 from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Server
+from tests.integration.api.docs.reader import Reader
 from tests.integration.operator.cluster_objects import NamespacedKubectl, ready
 from tests.integration.operator.running_operator import RunningOperator
-from tests.unit.docs.doc_pages import Block, page
-from tieline_core.identity.ids import new_id
+from tests.unit.docs.doc_pages import page
 
 pytestmark = pytest.mark.cluster
 
 PAGE = page("docs/first-integration.md")
-ORGANISATION = "01M7ZB1RCH0000000000000000"
-
-
-class Reader:
-    """Somebody who follows the page, in an organisation of their own."""
-
-    def __init__(self, folder: Path, kubectl: Kubectl, url: str) -> None:
-        identifier = new_id()
-        self.folder = folder
-        self.namespace = f"birch-{identifier.lower()}"
-        self._organisation = identifier
-        program = folder / "bin" / "kubectl"
-        program.parent.mkdir()
-        context = ["--context", kubectl.context] if kubectl.context else []
-        program.write_text(f'#!/bin/sh\nexec {shlex.join((*kubectl.argv, *context))} "$@"\n')
-        program.chmod(0o755)
-        self._environment = {
-            **os.environ,
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
-            "KUBECONFIG": str(kubectl.kubeconfig),
-            "TIELINE_URL": url,
-        }
-
-    def own(self, text: str) -> str:
-        """The page's text with this reader's namespace and id."""
-        for before, after in (
-            ("-n birch", f"-n {self.namespace}"),
-            ("namespace birch", f"namespace {self.namespace}"),
-            ("namespace: birch", f"namespace: {self.namespace}"),
-            ("birch:me", f"{self.namespace}:me"),
-            (ORGANISATION, self._organisation),
-        ):
-            text = text.replace(before, after)
-        return text
-
-    def do(self, block: Block) -> str:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self.own(block.text)],
-            cwd=self.folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
 
 
 @pytest.fixture
 def reader(kubectl: Kubectl, crds_installed: None, server: Server, tmp_path: Path) -> Iterator[Reader]:
-    following = Reader(tmp_path, kubectl, server.url)
+    following = Reader(
+        tmp_path,
+        kubectl,
+        namespace="birch",
+        organisation="01M7ZB1RCH0000000000000000",
+        variables={"TIELINE_URL": server.url},
+    )
     yield following
     kubectl("delete", "namespace", following.namespace, "--ignore-not-found", "--wait=false")
 
@@ -102,7 +58,7 @@ def test_who_follows_the_page_has_the_integration_twice(
 ) -> None:
     (manifests,) = PAGE.blocks("yaml")
     assert manifests.mark == "first.yaml"
-    (reader.folder / manifests.mark).write_text(reader.own(manifests.text))
+    reader.save(PAGE, "yaml")
     organisation, *blocks, tidy_up = PAGE.blocks("sh")
     assert "create namespace" in organisation.text
     assert "delete namespace" in tidy_up.text
