@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tieline_core.credentials import refusals
 from tieline_core.credentials.linker import LinkedCredential, canonical, credential_ids, granted
 from tieline_core.identity.ids import object_id
 from tieline_core.identity.names import PROJECT_LABEL
@@ -90,6 +91,7 @@ def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
         obj["metadata"].get("deletionTimestamp"),
         condition.get("status"),
         condition.get("message"),
+        (find_condition(obj, refusals.CONDITION) or {}).get("status"),
         status.get("state"),
         status.get("latestVersion"),
         status.get("defaultVersion"),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from tieline_core.credentials.refusals import CONDITION
 from tieline_core.credentials.validation.credential_findings import EXPIRED, REFUSED
 from tieline_core.identity.ids import object_id, parse_time
 from tieline_core.kubernetes.resources import (
@@ -84,11 +85,14 @@ def _activation(cache: ClusterCache, activation: Object) -> Observed:
 
 def _state(connection: Object) -> tuple[State, datetime, str]:
     """What is wrong with a connection, since when, and why."""
-    ready = find_condition(connection)
-    if ready is None or ready["status"] != "False":
+    ready, accepted = find_condition(connection), find_condition(connection, CONDITION)
+    if ready and ready["status"] == "False":
+        state, wrong = State.UNAUTHORISED if ready["reason"] in _UNAUTHORISED else State.FAILED, ready
+    elif accepted and accepted["status"] == "False":
+        state, wrong = State.UNAUTHORISED, accepted
+    else:
         return State.FINE, _created(connection), ""
-    state = State.UNAUTHORISED if ready["reason"] in _UNAUTHORISED else State.FAILED
-    return state, parse_time(ready["lastTransitionTime"]), ready["message"][:_MAX_MESSAGE]
+    return state, parse_time(wrong["lastTransitionTime"]), wrong["message"][:_MAX_MESSAGE]
 
 
 def _user(cache: ClusterCache, obj: Object) -> tuple[str, str]:

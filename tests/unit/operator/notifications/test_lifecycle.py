@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.unit.operator import objects as o
 from tests.unit.operator.notifications.notified_world import NotifiedWorld
+from tieline_core.credentials.refusals import ANNOTATION
 from tieline_core.identity.ids import format_time, object_id
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources.notifications import INCIDENT_EVENTS, LIFECYCLE_EVENTS, NotificationEvent
@@ -114,6 +116,26 @@ async def test_a_connection_is_told_from_its_beginning_to_its_end() -> None:
     await there.settle(600)
     assert events_of(there)[2:] == ["connection.deleted"]
     assert there.sent[2].payload()["data"]["user"]["externalId"] == "42", "its user is gone, too"
+
+
+async def test_a_key_that_the_system_refuses_is_told_and_again_after_it_was_accepted() -> None:
+    there = await running()
+    put(there, r.CONNECTIONS, of_user())
+    await there.settle(60)
+    refused = {"status": 401, "count": 1, "since": "2026-11-25T10:00:00Z", "last": "2026-11-25T10:00:00Z"}
+
+    async def reported(**more: str) -> None:
+        annotations = {ANNOTATION: json.dumps({**refused, **more})}
+        there.world.edited(r.CONNECTIONS, "anns")["metadata"]["annotations"] = annotations
+        await there.settle(60)
+
+    await reported()
+    assert events_of(there)[1:] == ["connection.needs_authorisation"]
+    assert "with 401" in there.sent[1].payload()["data"]["message"]
+    await reported(accepted="2026-11-25T11:00:00Z")
+    assert len(there.sent) == 2
+    await reported()
+    assert events_of(there)[2:] == ["connection.needs_authorisation"]
 
 
 async def test_an_activation_is_told_and_the_environments_own_is_not() -> None:
