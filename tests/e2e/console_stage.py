@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.harness.cluster.deployed_platform import Rest, World, external_system, http
+from tests.harness.cluster.kubectl import ROOT
 from tests.harness.session.waiting import eventually
 
 CODE = """
@@ -57,6 +58,10 @@ async def tell(_request):
     return web.json_response(orders)
 
 
+async def me(request):
+    return web.Response(status=200 if request.headers.get("X-Key") == "shop-key-of-a-test" else 401)
+
+
 async def change(request):
     global closed
     closed = (await request.json())["closed"]
@@ -66,7 +71,19 @@ async def change(request):
 app = web.Application()
 app.router.add_post("/orders", take)
 app.router.add_get("/", tell)
+app.router.add_get("/me", me)
 app.router.add_put("/", change)
+web.run_app(app, port=8080, print=None)
+"""
+
+# The authorisation server of examples/login, with the answer at / by which its pod is known to be ready.
+CLUB = f"""
+import os
+
+os.environ.update(CLIENT_ID="tieline", CLIENT_SECRET="club-secret-of-a-test", MEMBERS="ann:anns-password")
+{(ROOT / "examples/login/provider/provider.py").read_text().partition('if __name__ == "__main__":')[0]}
+app = Club(os.environ).app()
+app.router.add_get("/", lambda request: web.json_response([]))
 web.run_app(app, port=8080, print=None)
 """
 
@@ -80,6 +97,8 @@ class Stage:
     project: str
     staging: str
     shop: str
+    club: str
+    """Where browsers reach the club, in which people connect their accounts."""
 
     def environment(self, name: str) -> dict[str, Any]:
         """An environment as REST has it."""
@@ -130,11 +149,15 @@ class Stage:
 def make_stage(world: World, rest: Rest, image: str) -> Stage:
     """Deploys it by REST, as an editor does."""
     world.apply(*external_system("shop", image=image, program=SHOP))
+    world.apply(*external_system("club", image=image, program=CLUB))
+    shop, club = (f"http://{world.get('service', name)['spec']['clusterIP']}" for name in ("shop", "club"))
     made = rest("POST", "/projects", {"name": "Order sync"})
     assert made.status == 200, made
     project = made.json["id"]
     assert rest("POST", f"/projects/{project}/environments", {"name": "staging"}).status in (200, 201)
-    world.apply(*_links(world, project.lower()), *_user(project.lower()))
+    world.apply(
+        *_links(world, project.lower()), *_club(world, project.lower(), club), *_user(project.lower())
+    )
     files = [{"filename": "main.py", "content": CODE}]
     body = {"files": files, "versionName": "one"}
     deployed = eventually(
@@ -146,9 +169,9 @@ def make_stage(world: World, rest: Rest, image: str) -> Stage:
         ),
     )
     staging = next(one for one in deployed.json["environments"] if one["name"] == "staging")
-    shop = f"http://{world.get('service', 'shop')['spec']['clusterIP']}"
-    stage = Stage(rest, world, project, staging["id"], shop)
-    eventually("the shop", lambda: http("GET", shop, timeout=5).json == [])
+    stage = Stage(rest, world, project, staging["id"], shop, club)
+    for url in (shop, club):
+        eventually(url, lambda url=url: http("GET", url, timeout=5).json == [])
     stage.runs("staging", "one")
     return stage
 
@@ -181,6 +204,38 @@ def _links(world: World, project: str) -> list[dict[str, Any]]:
             _object("ConnectionTemplate", one, template, environment=one, connectionRef={"name": "shop"})
             for one in ("staging", "production")
         ),
+        _object("ConnectionTemplate", "spare", {**template, "name": "spare"}, environment="production"),
+    ]
+
+
+def _club(world: World, project: str, url: str) -> list[dict[str, Any]]:
+    """The system that people connect by OAuth 2.0, and its name in the code of production."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "club-client"},
+        "type": "tieline.dev/credential",
+        "data": {"clientSecret": base64.b64encode(b"club-secret-of-a-test").decode()},
+    }
+    client = {"clientId": "tieline", "secretRef": {"name": "club-client"}}
+    oauth = {
+        "authorizeUrl": f"{url}/authorize",
+        "tokenUrl": f"http://club.{world.namespace}.svc/token",
+        "pkce": True,
+        "defaultScopes": ["profile"],
+        "grant": {"type": "authorizationCode", "authorizationCode": client},
+    }
+    system = {
+        "name": "Club",
+        "domain": "club.example",
+        "templateBaseUrl": f"http://club.{world.namespace}.svc",
+        "authSchemeConfigs": [{"id": "members", "type": "oauth2", "oauth2": oauth}],
+    }
+    template = {"name": "club", "projectRef": {"name": project}, "systemRef": {"name": "club"}}
+    return [
+        secret,
+        {"kind": "System", "metadata": {"name": "club"}, "spec": system},
+        _object("ConnectionTemplate", "club", template, environment="production"),
     ]
 
 

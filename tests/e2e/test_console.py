@@ -19,6 +19,7 @@ from tests.harness.console.watching import watch
 from tests.harness.identity.keycloak import Keycloak
 from tests.harness.session.waiting import eventually
 from tests.integration.api.console.person import Person
+from tests.integration.api.console.test_connections import until
 
 pytestmark = pytest.mark.e2e
 
@@ -63,7 +64,7 @@ def everybody(console: ConsoleAtIssuer, stage: Stage, browser: Browser) -> Peopl
     def person(role: str) -> Person:
         context = browser.new_context(viewport=SIZE, locale="en-GB", timezone_id="Europe/Berlin")
         context.set_default_timeout(PATIENCE_MS)
-        watch(context, complaints, allowed=(console.url, console.keycloak.url))
+        watch(context, complaints, allowed=(console.url, console.keycloak.url, stage.club))
         page = context.new_page()
         console.sign_in(page, console.person(stage.world.namespace, role))
         return Person(page, console.url, stage.world.namespace)
@@ -190,6 +191,66 @@ def test_connections_say_which_are_refused_and_who_is_connected(people: People) 
     expect(first).to_contain_text("refused")
     first.click()
     expect(ann.region("Credentials")).to_contain_text("nowhere")
+
+
+def new_connection(ann: Person, name: str, system: str, **typed: str) -> None:
+    """Makes one for the environment production by the form, and ends at its page."""
+    ann.open("/connections")
+    ann.button("New connection…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("Environment").select_option(label="Order sync · production")
+    dialog.get_by_label("System, under the name that code uses").select_option(label=system)
+    dialog.get_by_label("Name", exact=True).fill(name)
+    for label, value in typed.items():
+        dialog.get_by_label(label).fill(value)
+    dialog.get_by_role("button", name="Create").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
+
+
+def tested(ann: Person, path: str) -> None:
+    """Sends a request through the connection whose page is open."""
+    ann.page.get_by_label("Path to ask for").fill(path)
+    ann.region("Test").get_by_role("button", name="Test").click()
+
+
+def test_an_editor_makes_a_connection_sees_that_its_key_is_refused_and_rotates_it(people: People) -> None:
+    ann = people.editor
+    new_connection(ann, "Second key", "spare · shop.example", **{"Key (sent as X-Key)": "a-wrong-key"})
+    tested(ann, "/me")
+    expect(ann.region("Test")).to_contain_text("401")
+    ann.button("Rotate…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("Key (sent as X-Key)").fill("shop-key-of-a-test")
+    dialog.get_by_role("button", name="Rotate").click()
+    expect(dialog).to_have_count(0)
+    tested(ann, "/me")
+    expect(ann.region("Test")).to_contain_text("200")
+    ann.finds_it_accessible()
+
+
+def test_an_editor_connects_an_account_by_oauth_and_tests_it(people: People, stage: Stage) -> None:
+    ann = people.editor
+    new_connection(ann, "Ann's account", "club · club.example")
+    tested(ann, "/me")
+    expect(
+        ann.region("Test").get_by_role("alert").or_(ann.region("Test").locator(".note.bad"))
+    ).to_be_visible()
+    ann.main.get_by_role("button", name="Connect").click()
+    login = until(
+        ann.page,
+        "a window shows the club's page",
+        lambda: next((one for one in ann.page.context.pages if one.url.startswith(stage.club)), None),
+    )
+    login.get_by_label("Member").fill("ann")
+    login.get_by_label("Password").fill("anns-password")
+    # The answer leads away from the page that Playwright's click would wait for.
+    allow = login.get_by_role("button", name="Sign in and allow")
+    allow.evaluate("button => setTimeout(() => button.click())")
+    expect(ann.region("Credentials")).to_contain_text("Connected.")
+    until(ann.page, "the window closes", lambda: ann.page if ann.page.context.pages == [ann.page] else None)
+    tested(ann, "/me")
+    expect(ann.region("Test")).to_contain_text("200")
+    assert "club-secret-of-a-test" not in ann.page.content()
 
 
 def test_a_user_s_page_has_their_variables_and_their_runs(people: People, stage: Stage) -> None:

@@ -1,5 +1,5 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, useCallback, useEffect, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { type Me, SESSION, signOut } from "../api/session";
 import { Boundary } from "../components/Boundary";
@@ -66,8 +66,14 @@ function Navigation({ organisation }: { organisation: OpenOrganisation }) {
   const [location] = useLocation();
   const ofRun = location.split("/")[4] === "runs";
   const groups = [...new Set(PAGES.map((each) => each.group))];
+  const pages = useRef<HTMLElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another location is another current page
+  useEffect(() => {
+    // In a small window the pages are one line, which scrolls.
+    pages.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [location]);
   return (
-    <nav aria-label="Pages">
+    <nav aria-label="Pages" ref={pages}>
       {groups.map((group) => (
         <div key={group}>
           <div className="nav-title">{group}</div>
@@ -129,10 +135,10 @@ function Account({ me, organisation }: { me: Me; organisation: OpenOrganisation 
   return (
     <div className="sidebar-foot">
       <button type="button" className="button quiet" style={{ justifyContent: "flex-start" }} onClick={switchTheme}>
-        <Icon name="theme" /> Light or dark
+        <Icon name="theme" /> <span className="label">Light or dark</span>
       </button>
       <button type="button" className="button quiet" style={{ justifyContent: "flex-start" }} onClick={leave}>
-        <Icon name="out" /> Sign out
+        <Icon name="out" /> <span className="label">Sign out</span>
       </button>
       <div className="small dimmer cut" style={{ padding: "4px 10px" }} title={me.name}>
         {me.name} · {organisation.role}

@@ -5,7 +5,12 @@ import { path } from "../lib/links";
 import { visible } from "../lib/text";
 import { Card, Failure, Loading, Time } from "./basics";
 
-const PAGES: Record<string, string> = { Project: "projects", Connection: "connections", System: "systems" };
+const PAGES: Record<string, string> = {
+  Project: "projects",
+  Connection: "connections",
+  System: "systems",
+  Connector: "connectors",
+};
 const MOST_FIELDS = 6;
 
 /** Who changed what, and what the platform reported: of the organisation, or of one object. */

@@ -30,7 +30,7 @@ export default function DeadLettersPage() {
         title="Events and dead letters"
         sub={
           items &&
-          `${count} were given up and wait for somebody; ${waiting.reduce((sum, each) => sum + depthOf(each), 0)} wait or run`
+          `${count === 1 ? "1 was given up and waits" : `${count} were given up and wait`} for somebody; ${waiting.reduce((sum, each) => sum + depthOf(each), 0)} wait or run`
         }
       />
       <Failure error={backlog.error ?? dead.error ?? projects.error} />

@@ -1,6 +1,7 @@
 import { useLayoutEffect, useRef, useState } from "react";
 import { SEVERITIES, useLogs } from "../api/logs";
 import { useProjects } from "../api/projects";
+import { useOrganisation } from "../app/organisation";
 import { Empty, Failure, Loading, PageHead } from "../components/basics";
 import { LogLines } from "../components/LogLines";
 import { useFilters } from "../lib/filters";
@@ -11,6 +12,7 @@ const STEP = 300;
 const MOST = 1000;
 
 export default function LogsPage() {
+  const { namespace } = useOrganisation();
   const [filters, change] = useFilters(FILTERS);
   const projects = useProjects();
   const project = projects.data?.find((each) => each.id === filters.project) ?? projects.data?.[0];
@@ -84,7 +86,9 @@ export default function LogsPage() {
           {logs.data && lines.length === 0 && (
             <Empty
               title="No line"
-              commands={[`kubectl logs -l tieline.dev/environment-id=${environment?.id ?? ""} --tail=20`]}
+              commands={[
+                `kubectl logs -l tieline.dev/environment-id=${environment?.id ?? ""} -n ${namespace} --tail=20`,
+              ]}
             >
               What the code logs in this environment appears here within seconds.
             </Empty>

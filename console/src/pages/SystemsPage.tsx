@@ -42,8 +42,11 @@ export default function SystemsPage() {
           <Failure error={systems.error} />
           {systems.isPending && <Loading what="systems" />}
           {systems.data && items.length === 0 && (
-            <Empty title="No system" commands={["kubectl explain system.spec", "tieline systems list"]}>
-              Import an API description, or write a System.
+            <Empty
+              title={filters.search ? "No system is like that" : "No system"}
+              commands={filters.search ? [] : ["kubectl explain system.spec", "tieline systems list"]}
+            >
+              {filters.search ? undefined : "Import an API description, or write a System."}
             </Empty>
           )}
           {items.map((each) => (
@@ -60,10 +63,14 @@ export default function SystemsPage() {
           {connectors.isPending && <Loading what="connectors" />}
           {connectors.data?.items.length === 0 && (
             <Empty
-              title="No connector"
-              commands={["tieline connectors import openapi.yaml", "kubectl explain connectorversion.spec"]}
+              title={filters.search ? "No connector is like that" : "No connector"}
+              commands={
+                filters.search
+                  ? []
+                  : ["tieline connectors import openapi.yaml", "kubectl explain connectorversion.spec"]
+              }
             >
-              An imported API description becomes one.
+              {filters.search ? undefined : "An imported API description becomes one."}
             </Empty>
           )}
           {connectors.data?.items.map((each) => (

@@ -132,6 +132,21 @@ def test_the_palette_finds_systems_users_and_what_an_id_belongs_to(person: Perso
     expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
 
 
+def test_in_a_small_window_the_pages_are_one_line_and_one_can_sign_out(
+    person: Person_, admin: Client
+) -> None:
+    ann = person(admin)
+    ann.page.set_viewport_size({"width": 420, "height": 800})
+    ann.open("/notifications")
+    expect(ann.page.get_by_role("link", name="Notifications")).to_be_in_viewport()
+    top = ann.main.evaluate("main => main.getBoundingClientRect().top")
+    assert top < 120, "most of the window is the page's"
+    assert ann.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    ann.finds_it_accessible()
+    ann.button("Sign out").click()
+    expect(ann.page.get_by_label("Token or API key")).to_be_visible()
+
+
 def test_the_theme_can_be_chosen_and_stays(person: Person_, admin: Client) -> None:
     ann = person(admin)
     background = "getComputedStyle(document.body).backgroundColor"
