@@ -373,8 +373,13 @@ OFFSET = {"kind": "offset", "parameter": "offset", "limitParameter": "limit", "l
     ("query", "answer", "headers", "pages"),
     [
         ("after", {"data": [], "meta": {"next": "x"}}, None, CURSOR),
-        ("page per_page", [], None, NUMBERED),
-        ("offset limit", {"rows": []}, None, OFFSET),
+        ("page per_page:maximum", [], None, NUMBERED),
+        ("page per_page:default", [], None, NUMBERED | {"size": 30}),
+        ("page:first", [], None, {"kind": "numbered", "parameter": "page", "start": 0, "items": ""}),
+        # Without a size that the system surely gives, a short page might not be the last one.
+        ("page per_page", [], None, {"kind": "numbered", "parameter": "page", "start": 1, "items": ""}),
+        ("offset limit:maximum", {"rows": []}, None, OFFSET),
+        ("offset limit", {"rows": []}, None, None),
         ("", [], {"Link": {}}, {"kind": "link", "items": ""}),
         ("", {"a": [], "b": []}, None, None),
         ("after", {"data": []}, None, None),
@@ -391,6 +396,12 @@ def test_pages_are_what_the_description_says(
             return {"type": "object", "properties": {key: schema(item) for key, item in value.items()}}
         return {"type": "string"}
 
+    sizes = {
+        "": {},
+        "first": {"type": "integer", "default": 0},
+        "maximum": {"maximum": 500, "default": 30},
+        "default": {"default": 30},
+    }
     response = {"description": "", "content": {"application/json": {"schema": schema(answer)}}}
     description = {
         "openapi": "3.1.0",
@@ -400,7 +411,8 @@ def test_pages_are_what_the_description_says(
                 "get": {
                     "operationId": "x",
                     "parameters": [
-                        {"name": name, "in": "query", "schema": {"type": "string"}} for name in query.split()
+                        {"name": name, "in": "query", "schema": {"type": "string", **sizes[said]}}
+                        for name, _, said in (word.partition(":") for word in query.split())
                     ],
                     "responses": {"200": {**response, **({"headers": headers} if headers else {})}},
                 }

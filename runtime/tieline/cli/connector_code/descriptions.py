@@ -170,6 +170,10 @@ def _parameter(item: Mapping[str, Any], known: _Definitions) -> Json:
         choices = item.get("completion") or ()
         if item["type"] == "string" and 0 < len(choices) < 100:
             schema["enum"] = list(choices)
+    default = item.get("default")
+    if schema and isinstance(default, int | float) and not isinstance(default, bool):
+        # Says where pages begin, and how many items they have.
+        schema.setdefault("default", default)
     result: Json = {"name": str(item["name"]), "in": item["in"]}
     if item["required"]:
         result["required"] = True

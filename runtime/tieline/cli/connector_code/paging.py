@@ -110,26 +110,30 @@ def _links(fields: Mapping[str, Mapping[str, Any]], *, has_links: bool) -> Json 
 
 def _numbers(query: Mapping[str, Json], schemas: Mapping[str, Any]) -> Json | None:
     size = next((name for name in _SIZES if name in query), None)
+    items = _size(query[size], schemas) if size else None
     number = next((name for name in _NUMBERS if name in query), None)
     if number is not None:
         start = resolved(query[number].get("schema"), schemas)
         first = 0 if 0 in (start.get("default"), start.get("minimum")) else 1
         found: Json = {"kind": "numbered", "parameter": number, "start": first}
-        return found | ({"sizeParameter": size, "size": _size(query[size], schemas)} if size else {})
+        # Without a size, an empty page is the end.
+        return found | ({"sizeParameter": size, "size": items} if size and items else {})
     offset = next((name for name in _OFFSETS if name in query), None)
-    if offset is None or size is None:
+    if offset is None or not items:
         return None
-    return {
-        "kind": "offset",
-        "parameter": offset,
-        "limitParameter": size,
-        "limit": _size(query[size], schemas),
-    }
+    return {"kind": "offset", "parameter": offset, "limitParameter": size, "limit": items}
 
 
-def _size(parameter: Json, schemas: Mapping[str, Any]) -> int:
-    most = resolved(parameter.get("schema"), schemas).get("maximum", _MAX_SIZE)
-    return max(1, min(int(most), _MAX_SIZE))
+def _size(parameter: Json, schemas: Mapping[str, Any]) -> int | None:
+    """A size of pages that the system surely gives; None where the description says none.
+
+    A system that gives fewer than it is asked for would end the list at its first page.
+    """
+    schema = resolved(parameter.get("schema"), schemas)
+    for size in (schema.get("maximum"), schema.get("default")):
+        if isinstance(size, int | float) and not isinstance(size, bool) and size >= 1:
+            return min(int(size), _MAX_SIZE)
+    return None
 
 
 def _field(names: tuple[str, ...], fields: Mapping[str, Mapping[str, Any]]) -> str | None:
