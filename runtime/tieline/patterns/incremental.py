@@ -1,11 +1,13 @@
 """Reading only what is new: a cursor for each activation, which is kept when a run has taken everything in."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from tieline.state.activation_state import State
+from tieline.state.activation_state import State, StateChangedError
+from tieline.state.documents import StateRefusedError, StateUnavailableError
 
 PREFIX = "sync."
 
@@ -62,8 +64,10 @@ class IncrementalSync:
             self._kept = self.cursor
             await self._write(None)
         elif isinstance(error, Exception):
-            # Only the type: texts of errors may have what must not be kept.
-            await self._write(type(error).__name__)
+            # Only the type: texts of errors may have what must not be kept. What the code raised counts, as a Reject
+            # does, also where it cannot be kept.
+            with suppress(StateChangedError, StateUnavailableError, StateRefusedError):
+                await self._write(type(error).__name__)
 
     def advance(self, cursor: Any) -> None:
         """An item was taken in. The greatest of all cursors is kept, so the items need not come in their order.

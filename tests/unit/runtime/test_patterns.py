@@ -203,6 +203,32 @@ def test_a_sync_that_fails_begins_again_at_its_checkpoint_and_tells_no_secret(se
     assert "s3cr3t" not in str(state)
 
 
+REJECTED = (
+    HEAD
+    + """
+@integration.event("sync")
+async def sync(ctx: Context, event: Event) -> None:
+    async with ctx.incremental("items", start=0):
+        await ctx.state.set("sync.items", {"cursor": 9})  # another run of it
+        raise Reject("The shop is closed")
+
+
+@integration.webhook("begin")
+async def begin(ctx: Context) -> None:
+    await ctx.publish("sync", {})
+"""
+)
+
+
+def test_what_the_code_raises_counts_also_where_the_cursor_was_changed_meanwhile(serve: Serve) -> None:
+    project = serve(REJECTED)
+    project.post("/begin")
+    project.run_events()
+    (dead,) = project.dead_letters
+    assert "The shop is closed" in str(dead.error)
+    assert project.state.get("sync.items") == {"cursor": 9}
+
+
 BULK = (
     HEAD
     + """
