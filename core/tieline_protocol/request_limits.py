@@ -123,8 +123,12 @@ class SlotQuestion:
     """Requests that wait for a permit."""
     held: int = 0
     """Slots that the pod has and that are not used yet."""
+    permits: int = 0
+    """Requests that it may have under way until it gets the answer; 0 of an earlier release."""
     usual_seconds: float | None = None
     """How long its requests take; None where it does not know, or is of an earlier release."""
+    free_seconds: float = 0.0
+    """When the first of its requests under way usually ends, in seconds from now."""
     pause_seconds: float = 0.0
     """What the system has just asked for, with 429 or 503."""
     returned: tuple[float, ...] = ()
@@ -142,7 +146,9 @@ class SlotQuestion:
             "inUse": self.in_use,
             "waiting": self.waiting,
             "held": self.held,
+            "permits": self.permits,
             "usualSeconds": self.usual_seconds,
+            "freeSeconds": self.free_seconds,
             "pauseSeconds": self.pause_seconds,
             "returned": list(self.returned),
             "spent": self.spent,
@@ -166,9 +172,11 @@ class SlotQuestion:
             in_use=int(_amount(content, "inUse", MAX_REQUESTS)),
             waiting=int(_amount(content, "waiting", MAX_REQUESTS)),
             held=int(_amount(content, "held", MAX_REQUESTS)),
+            permits=int(_amount(content, "permits", MAX_REQUESTS)),
             usual_seconds=(
                 None if content.get("usualSeconds") is None else _amount(content, "usualSeconds", math.inf)
             ),
+            free_seconds=_amount(content, "freeSeconds", math.inf),
             pause_seconds=_amount(content, "pauseSeconds", math.inf),
             returned=tuple(_time(item) for item in returned),
             spent=int(_amount(content, "spent", MAX_REQUESTS)),

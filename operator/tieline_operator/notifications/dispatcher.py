@@ -25,7 +25,7 @@ from tieline_core.resources.notification_channels import DeliveryFailure, Notifi
 from tieline_operator.apply.plan import Key
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.secret_facts import cached_facts
-from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.notifications.errors import DeliveryError, PartlyDeliveredError
 from tieline_operator.queues.clock import Clock
 from tieline_operator.queues.delaying_queue import DelayingQueue
 from tieline_operator.reconcilers.notification.channels import channel_revision
@@ -171,6 +171,11 @@ class Dispatcher:
         revision = self._revision(channel)
         try:
             await self._deliver(channel, message)
+        except PartlyDeliveredError as error:
+            self._attempts.labels(str(channel.spec.type), "delivered").inc()
+            self._record_success(channel, pending, revision)
+            self._record_failure(channel, message, revision, error, again=False)
+            return None
         except DeliveryError as error:
             self._attempts.labels(str(channel.spec.type), "failed").inc()
             self._record_failure(channel, message, revision, error)
@@ -240,7 +245,13 @@ class Dispatcher:
         self._enqueue(message.channel)
 
     def _record_failure(
-        self, channel: NotificationChannel, message: Message, revision: str, error: DeliveryError
+        self,
+        channel: NotificationChannel,
+        message: Message,
+        revision: str,
+        error: DeliveryError,
+        *,
+        again: bool = True,
     ) -> None:
         known = self._channels.get(message.channel, _Known(revision))
         before = known.health.failure or (
@@ -253,7 +264,8 @@ class Dispatcher:
         changed = before is None or (before.reason, before.message) != (failure.reason, failure.message)
         logger.log(
             logging.WARNING if changed else logging.DEBUG,
-            "A notification cannot be delivered, trying again: %s",
+            "A notification cannot be delivered%s: %s",
+            ", trying again" if again else " to all",
             error.message,
             extra={"object": f"{channel.namespace}/{channel.name}", "reason": error.reason},
         )

@@ -10,3 +10,7 @@ class DeliveryError(Exception):
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
+
+
+class PartlyDeliveredError(DeliveryError):
+    """Some got the message, and others never will. It is not tried again: those that have it would get it twice."""

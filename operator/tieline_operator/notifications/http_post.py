@@ -1,5 +1,7 @@
 """A POST to an address that a user has written: bounded in time and size, never redirected, within the egress rules."""
 
+import math
+import ssl
 from collections.abc import Mapping
 
 import aiohttp
@@ -34,6 +36,8 @@ async def post(session: aiohttp.ClientSession, url: str, body: bytes, headers: M
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, EgressRefusedError):
             raise DeliveryError("AddressRefused", f"{host} may not be reached: {error.os_error}") from None
+        if isinstance(error.os_error, ssl.SSLCertVerificationError):
+            raise DeliveryError("CertificateRefused", _certificate_refused(host)) from None
         raise DeliveryError(
             "Unreachable", f"{host} cannot be connected to; check the URL, and that the receiver runs"
         ) from None
@@ -58,6 +62,12 @@ def _refusal(host: str, status: int) -> str:
     return f"{host} answered {status}; look at the receiver's log, and correct the URL or the secret"
 
 
+def _certificate_refused(host: str) -> str:
+    return (
+        f"The certificate of {host} is not trusted, or is for another name; correct the URL, or the receiver"
+    )
+
+
 def _host(url: str) -> str:
     try:
         return URL(url).host or "The host"
@@ -67,6 +77,7 @@ def _host(url: str) -> str:
 
 def _seconds(text: str | None) -> float | None:
     try:
-        return min(max(float(text or ""), 0.0), _MAX_RETRY_AFTER)
+        seconds = float(text or "")
     except ValueError:
         return None
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), _MAX_RETRY_AFTER)

@@ -47,7 +47,10 @@ class NotificationService:
     def start(self) -> None:
         """Starts to deliver."""
         self._session = aiohttp.ClientSession(
-            connector=self._egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
+            connector=self._egress.connector(),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Nobody reads the answers' bodies.
+            auto_decompress=False,
         )
         self.dispatcher.start()
         self._polling = [

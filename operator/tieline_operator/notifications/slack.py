@@ -26,10 +26,15 @@ async def send(session: aiohttp.ClientSession, url: str, message: Message) -> No
 
 def payload(message: Message) -> dict[str, object]:
     """The body: ``text``, which every client shows, and which cannot be too long for a block. Nothing of it is markup:
-    names and errors are not ours."""
+    names and errors are not ours, and nothing is shown of the pages and images that they link to."""
     title, _, rest = message.text.partition("\n")
     text = f"{_ICONS[message.phase]} {_escaped(title)}\n{_escaped(rest.strip())}"
-    return {"text": text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…", "mrkdwn": False}
+    return {
+        "text": text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…",
+        "mrkdwn": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+    }
 
 
 def _escaped(text: str) -> str:

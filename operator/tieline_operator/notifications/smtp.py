@@ -3,7 +3,8 @@
 import asyncio
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
@@ -11,13 +12,15 @@ from email.utils import format_datetime
 import aiosmtplib
 
 from tieline_core.resources.notification_channels import EmailChannel, SmtpSecurity
-from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.notifications.errors import DeliveryError, PartlyDeliveredError
 from tieline_operator.reconcilers.notification.messages import Message, Phase
 from tieline_protocol.egress import Egress, EgressRefusedError
 
 _CONNECT_SECONDS = 10.0
 _COMMAND_SECONDS = 15.0
 _TOTAL_SECONDS = 60.0
+_QUIT_SECONDS = 5.0
+_MAX_SHOWN = 3
 _ENHANCED = re.compile(r"\s*([245]\.\d{1,3}\.\d{1,3})(?=\s|$)")
 """RFC 3463: the status code that an answer begins with."""
 _SUBJECTS = {
@@ -40,10 +43,13 @@ async def send(
     *,
     tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
 ) -> None:
-    """Sends a message to all recipients. Raises DeliveryError. ``tls`` makes the context that checks certificates."""
+    """Sends a message to all recipients. Raises DeliveryError, and PartlyDeliveredError where only some get it.
+
+    ``tls`` makes the context that checks certificates.
+    """
     try:
         async with asyncio.timeout(_TOTAL_SECONDS):
-            await _send(egress, channel, password, message, tls)
+            client, refused = await _send(egress, channel, password, message, tls)
     except EgressRefusedError as error:
         raise DeliveryError("AddressRefused", f"{channel.host} may not be reached: {error}") from None
     except aiosmtplib.SMTPAuthenticationError as error:
@@ -67,6 +73,10 @@ async def send(
         raise DeliveryError("Unreachable", _unreachable(channel)) from None
     except (aiosmtplib.SMTPException, OSError, ValueError):
         raise DeliveryError("Unreachable", _unreachable(channel)) from None
+    # The server has accepted the mail. Whatever it does from here on, sending it again would repeat it.
+    await _quit(client)
+    if refused:
+        raise PartlyDeliveredError("RecipientsRefused", _some_refused(channel, refused))
 
 
 async def _send(
@@ -75,7 +85,8 @@ async def _send(
     password: str | None,
     message: Message,
     tls: Callable[[], ssl.SSLContext],
-) -> None:
+) -> tuple[aiosmtplib.SMTP, Collection[str]]:
+    """The connection, once the mail is accepted, and the recipients that are refused."""
     encrypted = channel.security is not SmtpSecurity.NONE
     async with asyncio.timeout(_CONNECT_SECONDS):
         connected = await egress.open_socket(channel.host, channel.effective_port)
@@ -93,8 +104,19 @@ async def _send(
         password=password,
     )
     try:
-        async with client:
-            await client.send_message(email_of(channel, message))
+        await client.connect()
+        refused, _ = await client.send_message(email_of(channel, message))
+    except BaseException:
+        client.close()
+        raise
+    return client, refused
+
+
+async def _quit(client: aiosmtplib.SMTP) -> None:
+    try:
+        with suppress(aiosmtplib.SMTPException, OSError, TimeoutError):
+            async with asyncio.timeout(_QUIT_SECONDS):
+                await client.quit()
     finally:
         client.close()
 
@@ -123,6 +145,11 @@ def _refusal(channel: EmailChannel, error: aiosmtplib.SMTPResponseException) -> 
         return f"{channel.host} answered {error.code}; its log says why"
     meaning = _SUBJECTS.get(found[1].split(".")[1], "the reason is another one")
     return f"{channel.host} answered {error.code} {found[1]}: {meaning}; its log says more"
+
+
+def _some_refused(channel: EmailChannel, refused: Collection[str]) -> str:
+    shown = ", ".join(sorted(refused)[:_MAX_SHOWN])
+    return f"{channel.host} refuses {len(refused)} of {len(channel.to)} recipients ({shown}); correct to"
 
 
 def _unreachable(channel: EmailChannel) -> str:

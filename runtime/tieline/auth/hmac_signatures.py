@@ -1,7 +1,6 @@
 """HMAC signatures over the exact bytes of a request: made for outbound ones, compared for inbound ones."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 import time
@@ -126,7 +125,7 @@ def _decoded(text: str) -> bytes:
     unpadded = text.strip().rstrip("=")
     try:
         return base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), validate=True)
-    except binascii.Error:
+    except ValueError:  # no base64, or no ASCII
         raise InvalidCredentialError(
             "its key is not base64, which its auth scheme's keyEncoding says"
         ) from None

@@ -23,11 +23,13 @@ from tieline_protocol.request_limits import (
     SlotAnswer,
     SlotQuestion,
 )
+from tieline_protocol.usable_slots import permits_are_scarce
 
 _TICK, _IDLE_TICK = 0.02, 0.25
 _RENEW_SECONDS = LEASE_SECONDS * 0.3
 _REFRESH_SECONDS = FRESH_SECONDS * 0.5
 _GIVE_BACK_SECONDS = 0.2
+_STEP_SECONDS = 0.02
 _FIRST_RETRY = 0.1
 _FAILURES = 2
 """In a row, after which a pod does not wait for an answer any more."""
@@ -87,6 +89,10 @@ class LimitQueue:
     _returned: list[float] = field(default_factory=list)
     _spent: int = 0
     _permits: int = 0
+    _counted: int = 0
+    """Requests that the coordinator counts as this pod's, by the latest question."""
+    _began: deque[float] = field(default_factory=deque)
+    """When the requests under way got their permits."""
     _usual: float | None = None
     """Seconds that a request takes, from its permit to its end."""
     _room: float = 1.0
@@ -143,6 +149,8 @@ class LimitQueue:
         """A request has ended, ``after`` so many seconds; None where it was not sent."""
         if self.limits.concurrent is not None and not is_hop:
             self.in_use = max(0, self.in_use - 1)
+            if self._began:
+                self._began.popleft()
             if after is not None:
                 usual = after if self._usual is None else self._usual
                 self._usual = usual + (after - usual) * _LATEST_WEIGHT
@@ -198,6 +206,7 @@ class LimitQueue:
     def _count(self, waiter: _Waiter, now: float) -> None:
         if self.limits.concurrent is not None and not waiter.is_hop:
             self.in_use += 1
+            self._began.append(now)
         if self.limits.requests is None:
             return
         if self.is_alone or now < self._share_until:
@@ -231,7 +240,11 @@ class LimitQueue:
     def _must_ask(self, now: float) -> bool:
         if self._failures:
             return now >= self._next_question and not self.is_idle
-        if self._pause_reported:
+        if self._pause_reported or self._counts_too_many():
+            return True
+        if self._is_out_of_step(now):
+            while self._slots:
+                self._return(self._slots.popleft())
             return True
         if self._waiters:
             return now >= self._next_question and (self._lacks_something() or self._is_stale_soon(now))
@@ -240,6 +253,21 @@ class LimitQueue:
         idle = now - max(self._idle_since, self._asked_at) > _GIVE_BACK_SECONDS
         unused = bool(self._returned) and not self._slots
         return idle and (self._permits > self.in_use or unused or self._spent > 0)
+
+    def _counts_too_many(self) -> bool:
+        """Whether others wait for permits that this pod has given up, and the coordinator does not know it yet."""
+        return max(self.in_use, self._permits) < self._counted
+
+    def _is_out_of_step(self, now: float) -> bool:
+        """Whether a permit is free sooner than the slots that were meant for it."""
+        return (
+            bool(self._waiters and self._slots)
+            and self.in_use < self._permits
+            and self._slots[0].at - now > self.limits.tolerance
+            and self._room > 0
+            and now - self._asked_at > _STEP_SECONDS
+            and permits_are_scarce(self.limits, self._usual)
+        )
 
     def _lacks_something(self) -> bool:
         if self._now() < self._share_until:
@@ -255,6 +283,12 @@ class LimitQueue:
     def _starting(self) -> int:
         return sum(not waiter.is_hop for waiter in self._waiters)
 
+    def _free_seconds(self, now: float) -> float:
+        """When the first request under way usually ends."""
+        if self._usual is None or not self._began:
+            return 0.0
+        return max(0.0, self._began[0] + self._usual - now)
+
     @property
     def _lacking_slots(self) -> int:
         if self.limits.requests is None:
@@ -262,20 +296,26 @@ class LimitQueue:
         return max(0, len(self._waiters) - sum(slot.count for slot in self._slots))
 
     async def _ask(self) -> None:
+        now = self._now()
         returned, spent, pause = tuple(self._returned), self._spent, self._pause_reported
+        if not self._waiters or now - self._contact > FRESH_SECONDS:
+            self._permits = min(self._permits, self.in_use)  # it begins with nothing until it has the answer
+        self._counted = max(self.in_use, self._permits)
         question = SlotQuestion(
             pod=self.pod,
             slots=min(self._lacking_slots, MAX_ASKED),
             in_use=self.in_use,
             waiting=self._starting,
             held=sum(slot.count for slot in self._slots),
+            permits=self._permits,
             usual_seconds=self._usual,
+            free_seconds=self._free_seconds(now),
             pause_seconds=pause,
             returned=returned,
             spent=spent,
             was_alone=self.is_alone,
         )
-        self._asked_at = self._now()
+        self._asked_at = now
         try:
             answer = await self.source.ask(self.key, self.limits, question)
         except LimitsUnavailableError as error:
@@ -300,6 +340,10 @@ class LimitQueue:
         for time, count in answer.slots:
             self._slots.append(_Slot(time - answer.time + answer.now + offset, time, count))
         self._permits = answer.permits or 0
+        self._counted = max(self._counted, self._permits)
+        if answer.permits == 0:
+            while self._slots:
+                self._return(self._slots.popleft())
         self._room = answer.room
         self._share_until = now + answer.share_seconds
         self._contact = now

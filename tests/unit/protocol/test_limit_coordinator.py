@@ -161,6 +161,27 @@ def test_a_pod_that_never_stops_gives_way_to_another_one() -> None:
     assert min(got[pod] for pod in ("one", "two", "three")) > 60, got
 
 
+def test_what_a_pod_may_begin_counts_until_it_has_heard_that_it_may_not() -> None:
+    limits, state = RequestLimits(concurrent=1), LimitState()
+    assert ask(state, limits, "one", 0, waiting=3).permits == 1
+    assert ask(state, limits, "two", 2, waiting=3).permits == 0
+    assert ask(state, limits, "one", 3, waiting=3, permits=1).permits == 0, "its turn is over"
+    assert ask(state, limits, "two", 3.1, waiting=3).permits == 0, (
+        "one may begin with a request at this moment"
+    )
+    assert ask(state, limits, "one", 3.2, waiting=3).permits == 0
+    assert ask(state, limits, "two", 3.3, waiting=3).permits == 1
+
+
+def test_slots_end_with_the_turn_of_the_pod() -> None:
+    limits, state = RequestLimits(requests=20, seconds=1, concurrent=1), LimitState()
+    assert ask(state, limits, "one", 0, slots=9, waiting=9).permits == 1
+    assert ask(state, limits, "two", 1.9, slots=9, waiting=9).slots == ()
+    answer = ask(state, limits, "one", 1.95, slots=9, waiting=9, permits=1, usual_seconds=0.01)
+    assert answer.slots
+    assert max(at for at, _ in answer.slots) <= BEGIN + 2
+
+
 def test_permits_are_shared_equally() -> None:
     limits, state = RequestLimits(concurrent=4), LimitState()
     assert ask(state, limits, "first", 0, waiting=9).permits == 4
@@ -213,6 +234,8 @@ QUESTION = st.builds(
     in_use=st.integers(0, 1000),
     waiting=st.integers(0, 1000),
     held=st.integers(0, 1000),
+    permits=st.integers(0, 1000),
+    free_seconds=st.floats(0, allow_infinity=False),
     usual_seconds=st.none() | st.floats(0, allow_infinity=False),
     pause_seconds=st.sampled_from([0.0, 0.0, 0.0, 1e300]),
     returned=st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
@@ -326,7 +349,15 @@ def test_limits_are_shown_as_people_write_them() -> None:
 
 def test_questions_and_answers_survive_the_way() -> None:
     question = SlotQuestion(
-        pod="p", slots=3, in_use=1, waiting=2, pause_seconds=1.5, returned=(1.0,), spent=4
+        pod="p",
+        slots=3,
+        in_use=1,
+        waiting=2,
+        permits=2,
+        free_seconds=0.5,
+        pause_seconds=1.5,
+        returned=(1.0,),
+        spent=4,
     )
     assert SlotQuestion.from_json(question.to_json()) == question
     answer = SlotAnswer(clock="c", now=1.0, time=2.0, slots=((2.5, 1),), permits=3, again_seconds=0.1)

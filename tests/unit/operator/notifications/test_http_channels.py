@@ -6,9 +6,11 @@ import asyncio
 import base64
 import json
 import re
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,6 +20,7 @@ from aiohttp.test_utils import TestServer
 from standardwebhooks import Webhook, WebhookVerificationError
 from yarl import URL
 
+from tests.harness.identity.certificate_authority import Authority, pem
 from tests.unit.operator.notifications.messages_made import PLACE, message
 from tieline_api.handlers import OPERATIONS
 from tieline_core.resources.notification_channels import WebhookChannel
@@ -119,6 +122,43 @@ async def test_any_other_answer_is_a_failure_that_names_the_host_alone(
     assert len(there.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("pause", "seconds"),
+    [
+        ("nan", None),
+        ("-1", 0.0),
+        ("31536000", 3600.0),
+        ("inf", 3600.0),
+        ("Wed, 25 Nov 2026 12:00:00 GMT", None),
+    ],
+)
+async def test_a_pause_that_a_receiver_asks_for_is_a_bounded_number(
+    pause: str, seconds: float | None, receiver: tuple[Receiver, str], session: aiohttp.ClientSession
+) -> None:
+    there, url = receiver
+    there.status, there.headers = 429, {"Retry-After": pause}
+    with pytest.raises(DeliveryError) as caught:
+        await slack.send(session, url, message())
+    assert caught.value.retry_after == seconds
+
+
+async def test_a_certificate_that_nobody_trusts_is_named_as_the_reason(tmp_path: Path) -> None:
+    certificate, key = Authority().issue("127.0.0.1")
+    (tmp_path / "chain.pem").write_text(certificate + pem(key))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "chain.pem")
+    server = TestServer(web.Application())
+    await server.start_server(ssl=context)
+    try:
+        async with aiohttp.ClientSession(connector=LOOPBACK.connector()) as session:
+            with pytest.raises(DeliveryError) as caught:
+                await slack.send(session, f"https://127.0.0.1:{server.port}/t0ken", message())
+    finally:
+        await server.close()
+    assert caught.value.reason == "CertificateRefused"
+    assert "t0ken" not in caught.value.message
+
+
 async def test_a_slow_receiver_is_given_up(
     receiver: tuple[Receiver, str], session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +198,8 @@ async def test_slack_gets_text_that_mentions_nobody(
     await slack.send(session, url, message(place=hostile, detail="<http://evil|click> " + "x" * 2000))
     ((_, body),) = there.requests
     shown: dict[str, Any] = json.loads(body)
-    assert shown.keys() == {"text", "mrkdwn"}
+    assert shown.keys() == {"text", "mrkdwn", "unfurl_links", "unfurl_media"}
+    assert (shown["unfurl_links"], shown["unfurl_media"]) == (False, False), "nothing of a link is shown"
     assert shown["text"].startswith(
         "\N{LARGE RED CIRCLE} Deploy failed: &lt;!channel&gt; &amp; co / production\n"
     )

@@ -20,7 +20,7 @@ from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.apply.plan import Key
 from tieline_operator.cache.event_mapping import keys_to_enqueue
 from tieline_operator.notifications.dispatcher import MAX_OF_CHANNEL
-from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.notifications.errors import DeliveryError, PartlyDeliveredError
 from tieline_operator.reconcilers.notification.detection import RunCounts
 from tieline_operator.reconcilers.notification.incidents import (
     DEPLOY_SECONDS,
@@ -354,6 +354,21 @@ async def test_a_failing_channel_is_a_condition_and_recovers() -> None:
     assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[:2] == ("True", "Valid")
     assert there.channel()["status"]["lastDeliveredAt"]
     assert there.told == ["deploy_failed.started"]
+
+
+async def test_a_message_that_reached_only_some_is_not_repeated_and_the_channel_says_so() -> None:
+    there = await running()
+    there.failing = PartlyDeliveredError(
+        "RecipientsRefused", "mail.example refuses 1 of 3 recipients; correct to"
+    )
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    await there.settle(DEPLOY_SECONDS)
+    assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[1] == "RecipientsRefused"
+    assert there.channel()["status"]["lastDeliveredAt"]
+    for _ in range(5):
+        await there.settle(600)
+    assert len(there.secrets) == 1, "it was sent once"
 
 
 async def test_a_corrected_secret_is_tried_at_once() -> None:

@@ -25,7 +25,7 @@ from tests.unit.operator.notifications.messages_made import PLACE, message
 from tieline_core.identity.display_names import unreadable
 from tieline_core.resources.notification_channels import EmailChannel
 from tieline_operator.notifications import smtp
-from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.notifications.errors import DeliveryError, PartlyDeliveredError
 from tieline_operator.reconcilers.notification.messages import Phase
 from tieline_protocol.egress import PUBLIC_ONLY, Egress
 
@@ -202,6 +202,49 @@ async def test_recipients_that_are_all_refused_are_a_failure(mailbox: Mailbox) -
     with server(mailbox) as port, pytest.raises(DeliveryError) as caught:
         await smtp.send(LOOPBACK, channel(port), None, message())
     assert caught.value.reason == "Refused"
+
+
+async def test_one_refused_recipient_is_told_and_the_others_get_one_mail(mailbox: Mailbox) -> None:
+    mailbox.refused = {"dev@acme.example"}
+    with server(mailbox) as port, pytest.raises(PartlyDeliveredError) as caught:
+        await smtp.send(LOOPBACK, channel(port), None, message())
+    ((envelope, _),) = mailbox.received
+    assert envelope.rcpt_tos == ["ops@acme.example"]
+    assert caught.value.reason == "RecipientsRefused"
+    assert "refuses 1 of 2 recipients (dev@acme.example)" in caught.value.message
+
+
+@pytest.mark.parametrize("how", ["reset", "stall", "error"])
+async def test_a_mail_that_was_accepted_is_delivered_however_the_server_takes_leave(
+    mailbox: Mailbox, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would be sent again and again."""
+    monkeypatch.setattr(smtp, "_TOTAL_SECONDS", 1.5)
+    monkeypatch.setattr(smtp, "_QUIT_SECONDS", 0.1)
+    accepted: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 hello\r\n")
+        while line := await reader.readline():
+            if line.upper().startswith(b"DATA"):
+                writer.write(b"354 go on\r\n")
+                accepted.append(await reader.readuntil(b"\r\n.\r\n"))
+                writer.write(b"250 accepted\r\n")
+                if how == "reset":
+                    await writer.drain()
+                    writer.transport.abort()
+                    return
+            elif line.upper().startswith(b"QUIT"):
+                if how == "error":
+                    writer.write(b"500 never\r\n")
+            else:
+                writer.write(b"250 ok\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        await smtp.send(LOOPBACK, channel(port), None, message())
+    assert len(accepted) == 1
 
 
 async def test_a_slow_server_is_given_up(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:

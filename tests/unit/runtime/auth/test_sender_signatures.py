@@ -352,7 +352,12 @@ async def test_keys_are_read_as_their_scheme_says() -> None:
     for text in (encoded, encoded.rstrip("="), f"{encoded}\n"):
         await verified(credential(text, keyEncoding="base64", **fields), headers, body)
     await verified(credential(f"k_{encoded}", keyEncoding="base64", keyPrefix="k_", **fields), headers, body)
-    for wrong, words in (("", "key is empty"), ("k_", "key is empty"), ("not base64!", "is not base64")):
+    for wrong, words in (
+        ("", "key is empty"),
+        ("k_", "key is empty"),
+        ("not base64!", "is not base64"),
+        ("schl\u00fcssel", "is not base64"),
+    ):
         with pytest.raises(InvalidCredentialError, match=words):
             await verified(credential(wrong, keyEncoding="base64", keyPrefix="k_", **fields), headers, body)
 

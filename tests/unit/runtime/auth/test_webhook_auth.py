@@ -1,5 +1,6 @@
 """Webhooks that only run for callers who show the connection's credential."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -79,6 +80,18 @@ async def refused(response: aiohttp.ClientResponse) -> bool:
         and body == {"code": "unauthenticated"}
         and message == "The request is not authenticated as this webhook needs it"
     )
+
+
+@pytest.mark.parametrize("token", [b"\xc3\xbc", b"\xff\xff", b"=", b"QQ==QQ==", b"\xd9\xa1" * 3000])
+async def test_credentials_that_are_no_base64_are_refused_and_no_failure(serve: Any, token: bytes) -> None:
+    client = await serve(basic())
+    reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+    writer.write(
+        b"POST /hook HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nAuthorization: Basic " + token + b"\r\n\r\n"
+    )
+    answer = await reader.readline()
+    writer.close()
+    assert b" 401 " in answer
 
 
 @pytest.mark.parametrize(

@@ -2,90 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.harness.session.simulated_time import in_simulated_time
-from tieline.http_client.limit_queue import LimitQueue
+from tests.unit.runtime.http_client.simulated_pods import BEGIN, PODS, SECONDS, Coordinator, System, use
 from tieline_protocol.limit_coordinator import LimitState
-from tieline_protocol.request_limits import RequestLimits, SlotAnswer, SlotQuestion
+from tieline_protocol.request_limits import RequestLimits, SlotQuestion
 
-BEGIN = 1_800_000_000.0
-PODS, WORKERS = 4, 40
-SECONDS = 20.0
 QUESTIONS = 25
 """That a pod may ask in a second."""
-
-
-@dataclass
-class Coordinator:
-    """Answers after ``away`` seconds at most, each way."""
-
-    chance: random.Random
-    away: float
-    state: LimitState = field(default_factory=LimitState)
-    questions: int = 0
-
-    async def ask(self, connection: str, limits: RequestLimits, question: SlotQuestion) -> SlotAnswer:
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(self.away * self.chance.random())
-        self.questions += 1
-        answer = self.state.decide(limits, question, BEGIN + loop.time())
-        answer = replace(answer, clock="simulated", now=loop.time())
-        await asyncio.sleep(self.away * self.chance.random())
-        return answer
-
-
-@dataclass
-class System:
-    """Answers requests after what ``takes`` says."""
-
-    takes: Callable[[], float]
-    arrived: list[tuple[float, str]] = field(default_factory=list)
-    busy: int = 0
-    most_busy: int = 0
-
-    async def answer(self, pod: str) -> None:
-        self.arrived.append((asyncio.get_running_loop().time(), pod))
-        self.busy += 1
-        self.most_busy = max(self.most_busy, self.busy)
-        await asyncio.sleep(self.takes())
-        self.busy -= 1
-
-    def worst(self, period: float) -> int:
-        times = sorted(at for at, _ in self.arrived)
-        return max(bisect_left(times, at + period) - index for index, at in enumerate(times))
-
-    def rate(self, begin: float, end: float) -> float:
-        """Requests a second, from ``begin`` to ``end`` after the first one."""
-        first = self.arrived[0][0]
-        return sum(begin <= at - first < end for at, _ in self.arrived) / (end - begin)
-
-
-async def use(limits: RequestLimits, system: System, coordinator: Coordinator) -> None:
-    """Send as much as may be sent, through four pods."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + SECONDS
-
-    async def keep_sending(queue: LimitQueue) -> None:
-        while loop.time() < end:
-            try:
-                await queue.take(end)
-            except TimeoutError:
-                return
-            went = loop.time()
-            await system.answer(queue.pod)
-            queue.release(after=loop.time() - went)
-
-    pods = [LimitQueue("c", limits, coordinator, f"pod-{number}", print) for number in range(PODS)]
-    await asyncio.gather(*(keep_sending(pod) for pod in pods for _ in range(WORKERS)))
-    await asyncio.sleep(2)  # what is not needed any more is given back
 
 
 @pytest.mark.parametrize(
@@ -108,7 +37,7 @@ def test_pods_use_nine_tenths_of_the_limit_and_exceed_it_by_no_more_than_a_twent
     parsed = RequestLimits.parse(limits)
     system = System(lambda: seconds * chance.uniform(1 - spread, 1 + spread))
     coordinator = Coordinator(chance, away)
-    in_simulated_time(use(parsed, system, coordinator))
+    use(parsed, system, coordinator)
     allowed = (parsed.requests or 0) / parsed.seconds
     assert system.rate(parsed.window, SECONDS - 0.1) >= 0.9 * allowed
     assert system.worst(parsed.seconds) <= (parsed.requests or 0) * 1.05
@@ -123,7 +52,7 @@ def test_requests_that_take_irregularly_long_use_most_of_the_limit() -> None:
     chance = random.Random(7)
     parsed = RequestLimits.parse({"requests": 100, "per": "1s", "concurrent": 4})
     system = System(lambda: min(0.2, chance.expovariate(1 / 0.022)))
-    in_simulated_time(use(parsed, system, Coordinator(chance, 0.01)))
+    use(parsed, system, Coordinator(chance, 0.01))
     assert system.rate(parsed.window, SECONDS - 0.1) >= 80
     assert system.worst(1.0) <= 105
     assert system.most_busy <= 4
@@ -135,3 +64,72 @@ def test_a_pod_of_an_earlier_release_gets_no_slots_that_it_has_no_permits_for() 
     answer = state.decide(limits, SlotQuestion.from_json(earlier), BEGIN)
     assert (answer.permits, sum(count for _, count in answer.slots)) == (2, 2)
     assert state.decide(limits, SlotQuestion.from_json({**earlier, "inUse": 2}), BEGIN + 1).slots == ()
+
+
+@pytest.mark.parametrize("answers_after", [0.005, 0.02, 0.05, 0.2])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"requests": 20, "per": "1s", "concurrent": 2},
+        {"requests": 100, "per": "1s", "concurrent": 3},
+        {"requests": 100, "per": "1s", "concurrent": 4},
+        {"concurrent": 1},
+        {"concurrent": 2},
+    ],
+    ids=str,
+)
+def test_where_permits_are_scarce_nine_tenths_of_what_is_possible_are_used(
+    limits: dict[str, int | str], answers_after: float
+) -> None:
+    """What is possible is what the period allows, or what so many requests at once can do, whichever is less."""
+    chance = random.Random(7)
+    parsed = RequestLimits.parse(limits)
+    system = System(lambda: answers_after * chance.uniform(0.7, 1.3))
+    coordinator = Coordinator(chance, 0.004)
+    use(parsed, system, coordinator)
+    assert system.rate(1.1, SECONDS - 0.1) >= 0.9 * possible(parsed, answers_after)
+    assert system.most_busy <= (parsed.concurrent or 0)
+    assert not parsed.requests or system.worst(parsed.seconds) <= parsed.requests * 1.05
+    assert len(Counter(pod for _, pod in system.arrived)) == PODS
+    assert coordinator.questions <= SECONDS * PODS * QUESTIONS
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    requests=st.integers(10, 400),
+    per=st.sampled_from(["1s", "2s", "10s"]),
+    concurrent=st.integers(1, 40),
+    answers_after=st.floats(0.005, 1.0),
+    spread=st.floats(0.0, 0.5),
+    pods=st.integers(1, 6),
+    away=st.floats(0.001, 0.02),
+    seed=st.integers(0, 1000),
+)
+def test_whatever_the_limits_they_hold_and_most_of_what_is_possible_is_used(
+    requests: int,
+    per: str,
+    concurrent: int,
+    answers_after: float,
+    spread: float,
+    pods: int,
+    away: float,
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    parsed = RequestLimits.parse({"requests": requests, "per": per, "concurrent": concurrent})
+    system = System(lambda: answers_after * chance.uniform(1 - spread, 1 + spread))
+    whole = max(10.0, 4 * parsed.window)
+    use(parsed, system, Coordinator(chance, away), pods=pods, seconds=whole)
+    assert system.worst(parsed.seconds) <= requests * 1.05
+    assert system.most_busy <= concurrent
+    expected = possible(parsed, answers_after) * (whole - parsed.window)
+    # A period that is cut off at the end may have sent its requests already, or not yet.
+    edge = 2 * concurrent + (requests if parsed.seconds > 1 else 0)
+    sent = system.rate(parsed.window, whole) * (whole - parsed.window)
+    assert sent >= 0.8 * expected - edge
+
+
+def possible(limits: RequestLimits, answers_after: float) -> float:
+    """Requests a second."""
+    allowed = limits.requests / limits.seconds if limits.requests else float("inf")
+    return min(allowed, (limits.concurrent or 0) / answers_after)
