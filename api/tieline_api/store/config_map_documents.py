@@ -20,6 +20,7 @@ from tieline_api.store.documents import (
     DocumentScope,
     changed,
     check_size,
+    json_text,
 )
 from tieline_api.store.field_managers import MANAGER
 from tieline_common.backoff import jitter
@@ -66,7 +67,7 @@ class ConfigMapDocuments:
                 "must be 1 to 100 letters, digits, '-', '_' or '.', not starting with a mark, as long as no event "
                 "engine is configured",
             )
-        check_size(ref, orjson.dumps(value))
+        check_size(ref, json_text(value))
         version = secrets.token_hex(8)
         text = orjson.dumps(
             {"version": version, "at": format_time(datetime.now(UTC)), "value": value}

@@ -114,6 +114,14 @@ def check_key(key: str) -> str:
     return key
 
 
+def json_text(value: Any) -> bytes:
+    """A value as it is stored. ApiError 422 for what nests too deep."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise errors.invalid("value", "has lists and objects in too many others: make it flatter") from None
+
+
 def check_size(ref: DocumentKey, text: bytes) -> None:
     """ApiError 413 for a value that is too large."""
     if len(text) > ref.bounds.value_bytes:

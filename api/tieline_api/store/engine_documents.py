@@ -18,7 +18,7 @@ from nats.js.errors import APIError
 from tieline_api import errors
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests, client_of
-from tieline_api.store.documents import Document, DocumentKey, DocumentScope, changed, check_size
+from tieline_api.store.documents import Document, DocumentKey, DocumentScope, changed, check_size, json_text
 from tieline_core.engine.publisher import is_full
 from tieline_core.engine.state_streams import StatePlace
 from tieline_core.identity.ids import new_id
@@ -88,7 +88,7 @@ class EngineDocuments:
         self, ref: DocumentKey, value: Any, *, anyway: bool, expected: str | None, expires: int | None = None
     ) -> str:
         """See Documents."""
-        text = orjson.dumps(value)
+        text = json_text(value)
         check_size(ref, text)
         headers: dict[str, str] = {}
         sequence = None if anyway else await self._expected(ref, expected)

@@ -18,6 +18,8 @@ from tieline.state.documents import (
 
 MAX_VALUE_BYTES = 256 * 1024
 MAX_KEY_BYTES = 512
+MAX_DEPTH = 200
+"""Of lists and objects in others."""
 MAX_EXPIRY_SECONDS = 10 * 366 * 24 * 3600
 
 
@@ -113,6 +115,10 @@ class State:
             size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
         except (TypeError, ValueError, RecursionError) as error:
             raise StateRefusedError(f"The state {key!r} cannot be kept as JSON: {error}") from None
+        if _nests_too_deep(value):
+            raise StateRefusedError(
+                f"The state {key!r} has values in more than {MAX_DEPTH} others; keep it flatter, or as a text of JSON"
+            )
         if size > MAX_VALUE_BYTES:
             raise StateRefusedError(
                 f"The state {key!r} has {size:,} bytes; at most {MAX_VALUE_BYTES:,} are kept, so keep a reference to it"
@@ -170,6 +176,20 @@ def _text(value: Any, what: str) -> str:
     except (AttributeError, UnicodeEncodeError):
         raise StateRefusedError(f"The state's {what} must be text in UTF-8, not {value!r}") from None
     return str(value)
+
+
+def _nests_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list | tuple)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _seconds(key: str, expires: float | timedelta | None) -> float | None:

@@ -1,5 +1,6 @@
 """``ctx.state``: what outlives a run."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,6 +56,7 @@ CYCLE.append(CYCLE)
         ("k", float("nan"), None, "cannot be kept as JSON"),
         ("k", CYCLE, None, "cannot be kept as JSON"),
         ("k", {1, 2}, None, "cannot be kept as JSON"),
+        ("k", json.loads("[" * 202 + "]" * 202), None, "in more than 200 others"),
         ("k", "x" * 256 * 1024, None, "at most 262,144 are kept"),
         ("k", 1, "1h", "a timedelta or seconds: expires='1h'"),
         ("k", 1, True, "a timedelta or seconds"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gzip
 import hashlib
 import hmac
 import time
@@ -147,6 +148,15 @@ async def test_a_signature_over_the_exact_bytes_lets_in(
     assert await refused(await client.post("/hook", data=BODY + b" ", headers=headers))
     headers = {"X-Hub-Signature": encode(digest(BODY, algorithm))}
     assert await refused(await client.post("/hook", data=BODY, headers=headers))
+
+
+async def test_a_body_that_a_proxy_has_compressed_verifies_as_it_was_signed(serve: Any) -> None:
+    client = await serve(signed())
+    headers = {"X-Hub-Signature": digest(BODY).hex(), "Content-Encoding": "gzip"}
+    answer = await client.post("/hook", data=gzip.compress(BODY), headers=headers)
+    assert (answer.status, await answer.read()) == (200, BODY)
+    headers["X-Hub-Signature"] = digest(gzip.compress(BODY)).hex()
+    assert await refused(await client.post("/hook", data=gzip.compress(BODY), headers=headers))
 
 
 async def test_the_body_can_still_be_read_part_by_part(serve: Any) -> None:
