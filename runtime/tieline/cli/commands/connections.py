@@ -71,7 +71,7 @@ def show_connection(
             "id": found["id"],
             "base URL": found.get("baseUrl"),
             "credentials": ", ".join(_types(found)),
-            "updated": age(found["updatedAt"]),
+            "updated": f"{age(found['updatedAt'])} ago",
             "refused": _refused(found),
             "agents may": _agents_may(found),
         },

@@ -20,7 +20,9 @@ from tieline.cli.remote.client import segment
 from tieline.cli.terminal import Output, say, show, write
 
 state = typer.Typer(no_args_is_help=True, help="List, read, set and delete the state of an activation.")
-StoreArgument = Annotated[str, typer.Argument(metavar="ACTIVATION", help="The activation's id.")]
+StoreArgument = Annotated[
+    str, typer.Argument(metavar="ACTIVATION", help="The activation's id, as `activationId` in log lines.")
+]
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key.")]
 
 
