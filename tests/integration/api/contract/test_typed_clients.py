@@ -358,7 +358,7 @@ def test_a_template_offers_the_auth_schemes_that_it_names(client: Client) -> Non
     assert len(client.ok("PUT", path, {"authSchemeConfigIds": []})["authSchemeConfigs"]) == 2
 
 
-def test_a_deploy_tells_the_version_that_it_made(client: Client) -> None:
+def test_a_deploy_tells_the_version_that_it_made(client: Client, org: Organisation) -> None:
     project = make_project(client)
     (draft,) = project["environments"]
     assert (draft["publicUrl"], draft["config"]) == ("", {"deploymentSpec": {"replicas": 1, "resources": {}}})
@@ -366,6 +366,9 @@ def test_a_deploy_tells_the_version_that_it_made(client: Client) -> None:
     deployed = typed_client.read("deployProject", client.ok("PUT", f"/projects/{project['id']}/deploy", body))
     (version,) = client.ok("GET", f"/projects/{project['id']}/versions")["items"]
     (environment,) = deployed.environments
-    assert environment.deployed_version.model_dump() == {"id": version["id"], "name": "First"}
+    author = f"system:serviceaccount:{org.namespace}:admin"
+    served = {"id": version["id"], "name": "First", "createdBy": author}
+    assert environment.deployed_version.model_dump() == served
+    assert version["createdBy"] == author
     assert environment.last_deployed_at == version["createdAt"]
     assert deployed.updated_at >= project["updatedAt"]
