@@ -596,6 +596,7 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
         "allowedOrigins": ["https://app.example"],
         "expiresAt": "2026-11-21T10:30:00Z",
         "templates": [TEMPLATE],
+        "systems": [{"id": SYSTEM_ID, "name": "Shop"}],
         "connections": [CONNECTION],
         "variablesSchema": SCHEMA,
     },
