@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useOrganisation } from "../app/organisation";
-import { refusal } from "../lib/attention";
+import { refusal } from "../lib/refusals";
 import { answer, api, type Schemas } from "./client";
 
 export type Connection = Schemas["Connection"];

@@ -4,6 +4,7 @@ import type { Run } from "../api/runs";
 import type { LateSchedule } from "../api/schedules";
 import type { Tone } from "../components/basics";
 import { path } from "./links";
+import { refusal } from "./refusals";
 
 /** Something that is broken, or will be soon. */
 export interface Problem {
@@ -129,12 +130,6 @@ function ofConnections(connections: Connection[], now: number): Problem[] {
       },
     ];
   });
-}
-
-/** What pods have reported of requests that were refused, in words. */
-export function refusal(refused: NonNullable<Connection["refused"]>): string {
-  const often = refused.count === 1 ? "a request" : `at least ${refused.count} requests`;
-  return `It answered ${often} with ${refused.status}. Runs that use the connection fail.`;
 }
 
 function ofSchedules(late: LateSchedule[]): Problem[] {

@@ -10,19 +10,19 @@ import {
   useConnectionDeletion,
   useConnectionTest,
   useRotation,
-  useTools,
   useUses,
 } from "../api/connections";
 import { useSystem } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
+import { AgentsCard } from "../components/AgentsCard";
 import { Card, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { CredentialFields } from "../components/CredentialFields";
 import { Dialog } from "../components/Dialog";
 import { useToast } from "../components/Toasts";
-import { refusal } from "../lib/attention";
 import { credentialOf, nameOf, planOf } from "../lib/credentials";
 import { path, safeUrl } from "../lib/links";
+import { refusal } from "../lib/refusals";
 import { visible } from "../lib/text";
 import { useNow } from "../lib/time";
 import { ConnectionBadge } from "./ConnectionsPage";
@@ -197,97 +197,6 @@ function RotateDialog({ part, connection, onClose }: { part: Part; connection: C
         <CredentialFields plan={plan} values={values} onChange={setValues} />
       </form>
       <Failure error={rotation.error} />
-    </Dialog>
-  );
-}
-
-function AgentsCard({ connection }: { connection: Connection }) {
-  const { canEdit } = useOrganisation();
-  const [changing, setChanging] = useState(false);
-  const owner = useOwner(connection.id, "spec.tools");
-  const tools = connection.tools;
-  const names = tools?.operations ?? [];
-  return (
-    <Card
-      title="Agents"
-      aside={
-        canEdit && !owner ? (
-          <button type="button" className="button small" onClick={() => setChanging(true)}>
-            Change…
-          </button>
-        ) : (
-          canEdit && <span className="small dim">of {owner}</span>
-        )
-      }
-    >
-      {!tools?.read && names.length === 0 && <span className="dim">Agents may call nothing through it.</span>}
-      {tools?.read && <div>Agents may call all operations with GET or HEAD.</div>}
-      {names.length > 0 && (
-        <div>
-          They may call{" "}
-          {names.map((each, at) => (
-            <span key={each}>
-              {at > 0 && ", "}
-              <code>{each}</code>
-            </span>
-          ))}
-          .
-        </div>
-      )}
-      {changing && <AgentsDialog connection={connection} onClose={() => setChanging(false)} />}
-    </Card>
-  );
-}
-
-function AgentsDialog({ connection, onClose }: { connection: Connection; onClose: () => void }) {
-  const [read, setRead] = useState(connection.tools?.read ?? false);
-  const [names, setNames] = useState((connection.tools?.operations ?? []).join("\n"));
-  const change = useTools(connection.id);
-  const say = useToast();
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    const operations = names
-      .split("\n")
-      .map((each) => each.trim())
-      .filter((each) => each !== "");
-    change.mutate(read || operations.length > 0 ? { read, operations } : {}, {
-      onSuccess: () => {
-        say("What agents may call is changed.");
-        onClose();
-      },
-    });
-  };
-  return (
-    <Dialog
-      title={`What agents may call through ${connection.name}`}
-      onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="submit" form="agents" className="button primary" disabled={change.isPending}>
-            Save
-          </button>
-        </>
-      }
-    >
-      <form id="agents" className="stack-s" onSubmit={submit}>
-        <label className="row">
-          <input type="checkbox" checked={read} onChange={(event) => setRead(event.target.checked)} />
-          All operations with GET or HEAD
-        </label>
-        <label className="field">
-          Further operations, a name a line
-          <textarea
-            className="input mono"
-            rows={5}
-            value={names}
-            onChange={(event) => setNames(event.target.value)}
-          />
-        </label>
-      </form>
-      <Failure error={change.error} />
     </Dialog>
   );
 }
