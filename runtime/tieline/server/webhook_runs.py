@@ -1,7 +1,6 @@
 """Runs: one execution of a webhook's function, from request to answer."""
 
 import asyncio
-import json
 import logging
 import math
 import time
@@ -14,47 +13,38 @@ from aiohttp import web
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
-from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
+from tieline.configuration.users import ConfiguredUsers, Users
 from tieline.connectors.caller import Connectors
-from tieline.context import Context, RunMetadata, WebhookDelivery, activation_key
-from tieline.errors import LimitReachedError, TielineError, reached_limit, reason
-from tieline.events.delivery_memory import delivery_key
-from tieline.events.event import key_in
+from tieline.context import Context, RunMetadata, WebhookDelivery
+from tieline.errors import LimitReachedError, reached_limit, reason
 from tieline.events.history import HistoryWriter
-from tieline.events.publisher import MAX_KEY, Publisher
-from tieline.events.queue import EventsUnavailableError, NoEvents
+from tieline.events.publisher import Publisher
+from tieline.events.queue import NoEvents
 from tieline.execution.background import BackgroundWork
 from tieline.execution.fair_limiter import FairLimiter, NoSlotError, Slot
 from tieline.execution.timeouts import Deadlines
 from tieline.execution.ulids import new_ulid
 from tieline.integration import Webhook
 from tieline.server import handshakes
+from tieline.server.admission import Admission
 from tieline.server.graceful_drain import GracefulDrain
 from tieline.server.invoker import Invoker
 from tieline.server.path_parameters import check_path
+from tieline.server.queued_requests import QueuedRequests
 from tieline.server.refused_error import RefusedError
+from tieline.server.repeated_requests import RepeatedRequests, request_key
 from tieline.server.request_bodies import bounded, put_back, read_bounded, unreadable
 from tieline.server.responses import EXECUTION_ID_HEADER, answer, error_answer
 from tieline.server.run_history import DirectRun, DirectRuns
-from tieline.server.stored_request import DEDUPLICATION_HEADERS, kept_request
-from tieline.server.webhook_auth import unauthenticated, verify
 from tieline.server.webhook_signatures import Sender
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.sync import SyncContext, SyncRequest
 from tieline.telemetry import logs
 from tieline.telemetry.logs import current_activation
 from tieline.telemetry.metrics import Outcome, RunMetrics
-from tieline.telemetry.redaction import current_redactor
 from tieline.telemetry.spans import Span, Tracer, Value
-from tieline.telemetry.trace_context import traceparent
-from tieline_protocol.event_streams import MAX_EVENT_BYTES, hashed
-from tieline_protocol.events import EventMetadata
 
 logger = logging.getLogger("tieline.run")
-
-_MAX_EVENT_ID = 200
-_MEMORY_SECONDS = 1.0
-"""How long a direct webhook waits to hear whether its request is a repeated one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +86,9 @@ class Runner:
         self.counts = RunMetrics(project=run_metadata.project.name, environment=run_metadata.environment.name)
         self._limits = limits
         self._deadlines = Deadlines(limits.run_timeout)
-        self._configuration = configuration
-        self._run_metadata = run_metadata
-        self._users = users or ConfiguredUsers(configuration)
+        self._admission = Admission(
+            configuration, users or ConfiguredUsers(configuration), public_url=run_metadata.public_url
+        )
         self._tracer = tracer or Tracer(_let_go, configuration.redactor)
         self.turns = FairLimiter(
             most=limits.max_runs,
@@ -130,6 +120,8 @@ class Runner:
             ),
             connectors=connectors,
         )
+        self._repeated = RepeatedRequests(self.calls.publisher)
+        self._queued = QueuedRequests(self.calls.publisher, self._repeated, lambda: configuration.redactor)
 
     def close(self) -> None:
         """Let go of the threads; those that still run are not waited for."""
@@ -214,12 +206,12 @@ class Runner:
                 if not bounded(request, self._limits.max_body):
                     await read_bounded(request, self._limits.max_body)
                 check_path(request)
-                activation, sender = await self._admit(webhook, request)
+                activation, sender = await self._admission.admit(webhook, request)
                 if handshake := await self._handshake(webhook, request, sender):
                     return handshake
                 _tell_activation(span, activation)
                 if webhook.queues(request.method):
-                    return await self._queue_request(webhook, request, execution_id, activation, span, sender)
+                    return await self._queued.store(webhook, request, execution_id, activation, span, sender)
                 if kept is not None:
                     await kept.admit(activation, request)
                 return await self._call(webhook, request, execution_id, activation, sender, slot)
@@ -268,8 +260,8 @@ class Runner:
         slot: Slot,
     ) -> web.StreamResponse:
         """What the function answers."""
-        key = _delivery_key(webhook, activation, sender)
-        is_duplicate = key is not None and await self._knows(key)
+        key = request_key(webhook, activation, sender)
+        is_duplicate = key is not None and await self._repeated.knows(key)
         delivery = WebhookDelivery(id=sender.delivery_id, is_duplicate=is_duplicate)
         context = self.calls.context(execution_id, activation, delivery=delivery)
         if webhook.is_async:
@@ -278,76 +270,8 @@ class Runner:
             response = answer(await self._call_in_thread(webhook, request, context, slot))
         if key is not None and response.status < 500:
             # Not before: a request that failed has to run when it is sent again.
-            await self._remember(key, sender)
+            await self._repeated.remember(key, sender)
         return response
-
-    async def _knows(self, key: str) -> bool:
-        """Whether a request of a direct webhook is a repeated one, as far as that can be known now."""
-        try:
-            async with asyncio.timeout(_MEMORY_SECONDS):
-                return await self.calls.publisher.deliveries.knows(key)
-        except (EventsUnavailableError, TimeoutError) as error:
-            logger.warning("Whether a request is a repeated one is not known: %s", reason(error))
-            return False
-
-    async def _remember(self, key: str, sender: Sender) -> None:
-        try:
-            async with asyncio.timeout(_MEMORY_SECONDS):
-                await self.calls.publisher.deliveries.remember(key, sender.remember_seconds)
-        except (EventsUnavailableError, TimeoutError) as error:
-            logger.warning("A repetition of this request may not be noticed: %s", reason(error))
-
-    async def _queue_request(
-        self,
-        webhook: Webhook,
-        request: web.Request,
-        execution_id: str,
-        activation: Activation,
-        span: Span,
-        sender: Sender,
-    ) -> web.StreamResponse:
-        """Store the request, and answer 202. Raises RefusedError when it cannot be stored."""
-        body = await request.read()
-        if len(body) > MAX_EVENT_BYTES:
-            raise RefusedError(
-                413, "too_large", f"The request's body may have at most {MAX_EVENT_BYTES} bytes"
-            )
-        redact = self._configuration.redactor
-        # What a signature vouches for comes first: a replay could have another one of the headers.
-        identifiers = (
-            sender.delivery_id,
-            *(request.headers.get(name) for name in DEDUPLICATION_HEADERS),
-        )
-        key = _delivery_key(webhook, activation, sender)
-        metadata = EventMetadata(
-            run=execution_id,
-            kind="webhook",
-            task=webhook.name,
-            queued_at=time.time(),
-            user=activation.user.external_id if activation.user else None,
-            key=_key(webhook, body),
-            event_id=next((_event_id(one) for one in identifiers if one), None),
-            traceparent=traceparent(span.context),
-            request=kept_request(request, redact),
-        )
-        try:
-            if key is not None and await self.calls.publisher.deliveries.knows(key):
-                stored = False
-            else:
-                stored = await self.calls.publisher.store(metadata, body, attempts=webhook.retry.attempts)
-        except EventsUnavailableError as error:
-            logger.error("A request to %s was not stored: %s", webhook.name, reason(error))
-            raise RefusedError(
-                503,
-                "unavailable",
-                "The request cannot be stored right now, and was not accepted; send it again in a moment",
-                headers={"Retry-After": "5"},
-            ) from None
-        if key is not None and stored:
-            # Only now: a request that was not stored has to be accepted when it is sent again.
-            await self._remember(key, sender)
-        content = {"runId": execution_id} if stored else {"duplicate": True}
-        return web.json_response(content, status=202)
 
     def _timed_out(self, webhook: Webhook, execution_id: str, kept: DirectRun | None) -> web.Response:
         seconds = self._limits.run_timeout
@@ -360,54 +284,6 @@ class Runner:
             f"The webhook {webhook.name!r} did not answer within {seconds:g} seconds",
             execution_id=execution_id,
         )
-
-    async def _admit(self, webhook: Webhook, request: web.Request) -> tuple[Activation, Sender]:
-        """Whom the run is for, once the caller has shown what the webhook's connection asks for, and who that is.
-
-        Raises RefusedError. Nobody finds out which users there are without having shown it.
-        """
-        snapshot = self._configuration.current
-        external_id = request.match_info.get("external_id")
-        template = webhook.connection
-        if template is None or request.method in webhook.unauthenticated:
-            return await self._activation(external_id), Sender()
-        if not (known := snapshot.templates.get(template)) or not known.dynamic or external_id is None:
-            sender = await self._verify(template, request, None)
-            return await self._activation(external_id), sender
-        try:
-            activation = await self._activation(external_id)
-        except RefusedError as refused:
-            raise unauthenticated() if refused.status == 404 else refused from None
-        return activation, await self._verify(template, request, activation)
-
-    async def _verify(self, template: str, request: web.Request, activation: Activation | None) -> Sender:
-        snapshot = self._configuration.current
-        try:
-            connection = snapshot.connection(template, activation)
-        except TielineError as error:
-            logger.error("Refused a request to %s, which nobody can authenticate: %s", request.path, error)
-            raise unauthenticated() from None
-        public_url = snapshot.public_url or self._run_metadata.public_url
-        # What is wrong with the signature would tell that there is such a user.
-        return await verify(connection, request, public_url=public_url, explain=activation is None)
-
-    async def _activation(self, external_id: str | None) -> Activation:
-        if external_id is None:
-            return self._configuration.current.static
-        try:
-            activation = await self._users.find(external_id)
-        except UsersUnavailableError:
-            raise RefusedError(
-                503,
-                "unavailable",
-                "The user's activation cannot be looked up right now; try again in a moment",
-                headers={"Retry-After": "2"},
-            ) from None
-        if activation is None:
-            raise RefusedError(404, "not_found", "There is no activation of such a user in this environment")
-        if activation.connections:
-            current_redactor.set(lambda: activation.redactor)
-        return activation
 
     async def _call_in_thread(
         self, webhook: Webhook, request: web.Request, context: Context, slot: Slot
@@ -431,24 +307,6 @@ def wrong_method(webhook: Webhook, request: web.Request) -> RefusedError:
     )
 
 
-def _delivery_key(webhook: Webhook, activation: Activation, sender: Sender) -> str | None:
-    """By what a repeated request is noticed; None where its sender says nothing that would tell."""
-    if sender.delivery_id is None:
-        return None
-    return delivery_key(webhook.name, activation_key(activation) or None, sender.delivery_id)
-
-
-def _key(webhook: Webhook, body: bytes) -> str | None:
-    """The key that keeps a request in order; None where it has none."""
-    if webhook.key is None:
-        return None
-    try:
-        key = key_in(json.loads(body), webhook.key)
-    except (ValueError, RecursionError):
-        return None
-    return key[:MAX_KEY] if key else None
-
-
 def _tell_activation(span: Span, activation: Activation) -> None:
     if activation.id:
         current_activation.set(activation.id)
@@ -457,11 +315,6 @@ def _tell_activation(span: Span, activation: Activation) -> None:
 
 def _user(activation: Activation) -> dict[str, Value]:
     return {"user": activation.user.external_id} if activation.user else {}
-
-
-def _event_id(text: str) -> str:
-    """What a sender gave; of a longer text its hash, as another one may begin in the same way."""
-    return text if len(text) <= _MAX_EVENT_ID and text.isprintable() else hashed(text)
 
 
 def _let_go(_: Span) -> None:
