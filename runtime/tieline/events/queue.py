@@ -47,6 +47,10 @@ class Delivery(Protocol):
     def held(self) -> bool:
         """Whether nobody else has it. When the engine was out of reach for too long, somebody may."""
 
+    @property
+    def message(self) -> tuple[str, int]:
+        """What the queue keeps it in: the same when it is handed out again, another one after ``wait``."""
+
     async def interruptions(self) -> int:
         """How many pods died with it since an attempt last ended by itself. Raises EventsUnavailableError."""
 

@@ -153,13 +153,7 @@ class EventRuns:
         if isinstance(task, EventTask) and await self._queued_behind_its_key(task, delivery):
             return
         kills = await delivery.interruptions()
-        if metadata.run in self._running:
-            # The engine hands an event out twice after it was killed.
-            _, earlier = self._running[metadata.run]
-            logger.warning("%s runs here already, and is not begun twice", metadata.task)
-            await asyncio.wait((earlier,))
-            is_settled = not earlier.cancelled() and earlier.exception() is None and earlier.result()
-            await delivery.hand_back(settled=is_settled)
+        if await self._handed_back(delivery):
             return
         attempt = Attempt(
             metadata=metadata,
@@ -180,6 +174,24 @@ class EventRuns:
         finally:
             if self._running.get(metadata.run) == (attempt, running):
                 del self._running[metadata.run]
+
+    async def _handed_back(self, delivery: Delivery) -> bool:
+        """Waits for an attempt of the same run that is under way here. Whether that one ran the same message.
+
+        An engine that was killed hands a message out twice. A retry comes while its attempt is still being settled.
+        """
+        run = delivery.metadata.run
+        while (under_way := self._running.get(run)) is not None:
+            attempt, earlier = under_way
+            await asyncio.wait((earlier,))
+            if self._running.get(run) == under_way:
+                del self._running[run]
+            if attempt.delivery.message == delivery.message:
+                logger.info("%s came twice, and was not begun again", attempt.what)
+                is_settled = not earlier.cancelled() and earlier.exception() is None and earlier.result()
+                await delivery.hand_back(settled=is_settled)
+                return True
+        return False
 
     async def _queued_behind_its_key(self, task: EventTask, delivery: Delivery) -> bool:
         """Whether an event that came without its key (by REST) was put into its key's queue."""

@@ -12,7 +12,7 @@ from tests.harness.processes.event_pods import EventEnvironment, event_environme
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually_async
-from tieline_protocol.event_streams import KEY_TOKEN, subject_parts
+from tieline_protocol.event_streams import KEY_TOKEN, PODS, subject_parts
 
 CODE = """
 import asyncio, os
@@ -63,24 +63,43 @@ async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[Event
 
 @pytest.mark.parametrize("task", ["order", "booking"])
 async def test_it_is_run_once_and_does_not_come_back(environment: EventEnvironment, task: str) -> None:
+    pod = await _running(environment, task)
+    if task == "booking":
+        await _copy(environment, token=True)
+    else:
+        await _forget_deliveries(environment)
+    await _until_delivered(environment)
+    _end(environment)
+    await _until_said(pod, "came twice, and was not begun again")
+    await _until_nothing_waits(environment)
+    assert environment.lines() == ["begun 1", "end", "over"]
+
+
+async def test_another_message_of_the_same_run_waits_and_is_not_lost(environment: EventEnvironment) -> None:
+    """As a retry does that is due before its attempt is settled."""
+    await _running(environment, "order")
+    await _copy(environment, token=False)
+    await _until_delivered(environment)
+    assert environment.lines() == ["begun 1"]
+    _end(environment)
+    await _until_nothing_waits(environment)
+    assert environment.lines() == ["begun 1", "end", "over", "begun 1", "over"]
+
+
+async def _running(environment: EventEnvironment, task: str) -> RunningRuntime:
     pod = environment.pod()
     async with aiohttp.ClientSession() as http, http.post(f"{pod.url}/publish/{task}") as answer:
         assert answer.status == 200
     await _until_written(environment, "begun 1")
-    await _hand_out_again(environment, token=task == "booking")
-    await _until_said(pod, "runs here already")
+    return pod
+
+
+def _end(environment: EventEnvironment) -> None:
     with environment.done.open("a") as file:
         file.write("end\n")
-    await _until_written(environment, "over")
-
-    async def nothing_waits() -> bool:
-        return await environment.waits() == 0
-
-    await eventually_async("nothing queued", nothing_waits, within=60)
-    assert environment.lines() == ["begun 1", "end", "over"]
 
 
-async def _hand_out_again(environment: EventEnvironment, *, token: bool) -> None:
+async def _copy(environment: EventEnvironment, *, token: bool) -> None:
     """Replaces the message that the pod holds by a copy, which the engine delivers for the first time."""
     jetstream, queue = environment.admin.jetstream(), environment.streams.queue
     info = await jetstream.stream_info(queue, subjects_filter=">")
@@ -90,6 +109,32 @@ async def _hand_out_again(environment: EventEnvironment, *, token: bool) -> None
     await jetstream.delete_msg(queue, message.seq)
     headers = {name: value for name, value in (message.headers or {}).items() if name != "Nats-Msg-Id"}
     await jetstream.publish(subject, message.data or b"", headers=headers or None)
+
+
+async def _forget_deliveries(environment: EventEnvironment) -> None:
+    """Makes the consumer anew, which then delivers the message that the pod holds as if for the first time."""
+    jetstream, queue = environment.admin.jetstream(), environment.streams.queue
+    info = await jetstream.consumer_info(queue, PODS)
+    await jetstream.delete_consumer(queue, PODS)
+    await jetstream.add_consumer(queue, info.config)
+
+
+async def _until_delivered(environment: EventEnvironment) -> None:
+    jetstream, queue = environment.admin.jetstream(), environment.streams.queue
+
+    async def is_delivered() -> bool:
+        consumer = await jetstream.consumer_info(queue, PODS)
+        last = (await jetstream.stream_info(queue)).state.last_seq
+        return bool(consumer.num_ack_pending == 1 and consumer.delivered.stream_seq == last)
+
+    await eventually_async("the message to be delivered", is_delivered, within=30)
+
+
+async def _until_nothing_waits(environment: EventEnvironment) -> None:
+    async def nothing_waits() -> bool:
+        return await environment.waits() == 0
+
+    await eventually_async("nothing queued", nothing_waits, within=60)
 
 
 async def _until_written(environment: EventEnvironment, text: str) -> None:

@@ -38,6 +38,8 @@ class Lease:
         parts = message.reply.split(".")
         self.deliveries = int(parts[4])
         """How often the engine handed it out, this time included."""
+        self.place = (parts[2], int(parts[5]))
+        """The message's stream, and its number there."""
         self.engine_ahead = max(int(parts[7]) / 1e9 - time.time(), 0.0)
         """Seconds that the engine's clock is ahead of this pod's, as far as its time of the message tells."""
 

@@ -167,6 +167,11 @@ class KeyedDelivery:
         """See Delivery."""
         return self._lease.held
 
+    @property
+    def message(self) -> tuple[str, int]:
+        """See Delivery. It stays where it is until its run has ended."""
+        return self._storage.streams.queue, self.sequence
+
     async def interruptions(self) -> int:
         """See Delivery."""
         return max(self.metadata.interruptions, 0)

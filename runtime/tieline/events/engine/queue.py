@@ -230,6 +230,11 @@ class _QueueDelivery:
         """See Delivery."""
         return self._lease.held
 
+    @property
+    def message(self) -> tuple[str, int]:
+        """See Delivery."""
+        return self._lease.place
+
     async def interruptions(self) -> int:
         """See Delivery. That it was handed out before says only that one pod may have begun with it."""
         if self._lease.deliveries == 1:
