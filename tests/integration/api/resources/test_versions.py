@@ -54,7 +54,11 @@ def test_a_version_is_made_without_a_deploy_and_deployed_later(
     version = stored(kubectl, org, "projectversion", made["id"])
     assert version["metadata"]["ownerReferences"][0]["name"] == project["id"].lower()
     deployed = client.ok("PUT", f"{at(project)}/versions/{made['id']}/deploy")
-    assert deployed["environments"][0]["deployedVersion"] == {"id": made["id"], "name": "First"}
+    assert deployed["environments"][0]["deployedVersion"] == {
+        "id": made["id"],
+        "name": "First",
+        "createdBy": made["createdBy"],
+    }
 
 
 def test_a_version_without_labels_has_the_current_ones(client: Client) -> None:
