@@ -325,5 +325,5 @@ class _MemoryDelivery:
     async def release(self) -> None:
         """See Delivery. The file says what it says, and this process has the event until it ends."""
 
-    async def hand_back(self, *, settled: bool) -> None:
+    async def hand_back(self) -> None:
         """See Delivery. Nothing is handed out twice here."""

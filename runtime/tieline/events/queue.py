@@ -78,11 +78,10 @@ class Delivery(Protocol):
     async def release(self) -> None:
         """Let go of an event that could not be settled: after a while it is handed out as it was. Raises nothing."""
 
-    async def hand_back(self, *, settled: bool) -> None:
-        """Let go of an event that this process ran already when it was handed out again.
+    async def hand_back(self) -> None:
+        """Let go of an event that this process has settled after it was handed out again.
 
-        ``settled``: whether it is known what became of it. Otherwise it is handed out once more. Raises
-        EventsUnavailableError.
+        Raises EventsUnavailableError.
         """
 
 

@@ -176,7 +176,7 @@ class EventRuns:
                 del self._running[metadata.run]
 
     async def _handed_back(self, delivery: Delivery) -> bool:
-        """Waits for an attempt of the same run that is under way here. Whether that one ran the same message.
+        """Waits for an attempt of the same run that is under way here. Whether it has settled the same message.
 
         An engine that was killed hands a message out twice. A retry comes while its attempt is still being settled.
         """
@@ -186,10 +186,10 @@ class EventRuns:
             await asyncio.wait((earlier,))
             if self._running.get(run) == under_way:
                 del self._running[run]
-            if attempt.delivery.message == delivery.message:
+            is_settled = not earlier.cancelled() and earlier.exception() is None and earlier.result()
+            if is_settled and attempt.delivery.message == delivery.message:
                 logger.info("%s came twice, and was not begun again", attempt.what)
-                is_settled = not earlier.cancelled() and earlier.exception() is None and earlier.result()
-                await delivery.hand_back(settled=is_settled)
+                await delivery.hand_back()
                 return True
         return False
 

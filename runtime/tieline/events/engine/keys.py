@@ -220,7 +220,7 @@ class KeyedDelivery:
             await self._storage.save_released(self.metadata)
         await self._lease.release()
 
-    async def hand_back(self, *, settled: bool) -> None:
+    async def hand_back(self) -> None:
         """See Delivery. Whoever gets the key's next token looks for its oldest event."""
         self.settled = self.waits = True
 

@@ -279,6 +279,6 @@ class _QueueDelivery:
             await self._storage.save_released(self.metadata)
         await self._lease.release()
 
-    async def hand_back(self, *, settled: bool) -> None:
+    async def hand_back(self) -> None:
         """See Delivery."""
-        await (self._lease.acknowledge() if settled else self._lease.release())
+        await self._lease.acknowledge()
