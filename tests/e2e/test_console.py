@@ -207,7 +207,7 @@ def new_connection(ann: Person, name: str, system: str, **typed: str) -> None:
     expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
 
 
-def tested(ann: Person, path: str) -> None:
+def try_out(ann: Person, path: str) -> None:
     """Sends a request through the connection whose page is open."""
     ann.page.get_by_label("Path to ask for").fill(path)
     ann.region("Test").get_by_role("button", name="Test").click()
@@ -216,14 +216,14 @@ def tested(ann: Person, path: str) -> None:
 def test_an_editor_makes_a_connection_sees_that_its_key_is_refused_and_rotates_it(people: People) -> None:
     ann = people.editor
     new_connection(ann, "Second key", "spare · shop.example", **{"Key (sent as X-Key)": "a-wrong-key"})
-    tested(ann, "/me")
+    try_out(ann, "/me")
     expect(ann.region("Test")).to_contain_text("401")
     ann.button("Rotate…").click()
     dialog = ann.page.get_by_role("dialog")
     dialog.get_by_label("Key (sent as X-Key)").fill("shop-key-of-a-test")
     dialog.get_by_role("button", name="Rotate").click()
     expect(dialog).to_have_count(0)
-    tested(ann, "/me")
+    try_out(ann, "/me")
     expect(ann.region("Test")).to_contain_text("200")
     ann.finds_it_accessible()
 
@@ -231,7 +231,7 @@ def test_an_editor_makes_a_connection_sees_that_its_key_is_refused_and_rotates_i
 def test_an_editor_connects_an_account_by_oauth_and_tests_it(people: People, stage: Stage) -> None:
     ann = people.editor
     new_connection(ann, "Ann's account", "club · club.example")
-    tested(ann, "/me")
+    try_out(ann, "/me")
     expect(
         ann.region("Test").get_by_role("alert").or_(ann.region("Test").locator(".note.bad"))
     ).to_be_visible()
@@ -248,7 +248,7 @@ def test_an_editor_connects_an_account_by_oauth_and_tests_it(people: People, sta
     allow.evaluate("button => setTimeout(() => button.click())")
     expect(ann.region("Credentials")).to_contain_text("Connected.")
     until(ann.page, "the window closes", lambda: ann.page if ann.page.context.pages == [ann.page] else None)
-    tested(ann, "/me")
+    try_out(ann, "/me")
     expect(ann.region("Test")).to_contain_text("200")
     assert "club-secret-of-a-test" not in ann.page.content()
 

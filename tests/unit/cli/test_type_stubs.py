@@ -182,7 +182,8 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*/integration")
 def test_the_examples_are_strictly_typed(folder: Path) -> None:
     files = [str(path.relative_to(folder)) for path in folder.rglob("*.py")]
     ended = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", os.devnull, *files],
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", os.devnull]
+        + ["--explicit-package-bases", *files],
         cwd=folder,
         capture_output=True,
         text=True,
