@@ -181,9 +181,9 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*/integration")
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.parent.name)
 def test_the_examples_are_strictly_typed(folder: Path) -> None:
     files = [str(path.relative_to(folder)) for path in folder.rglob("*.py")]
+    options = ["--strict", "--explicit-package-bases", "--config-file=", "--cache-dir", os.devnull]
     ended = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", os.devnull]
-        + ["--explicit-package-bases", *files],
+        [sys.executable, "-m", "mypy", *options, *files],
         cwd=folder,
         capture_output=True,
         text=True,
