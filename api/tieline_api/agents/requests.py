@@ -1,6 +1,5 @@
 """Requests for operations from what agents give: nothing that the description does not have is sent."""
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -9,14 +8,19 @@ from urllib.parse import quote, urlencode
 from tieline_api import errors
 from tieline_api.connection_requests.client import SystemRequest
 from tieline_api.connection_requests.forwarding import checked_path, sent_headers
+from tieline_protocol.openapi_parameters import (
+    FORM,
+    NO_PARAMETERS,
+    is_json,
+    json_of,
+    listed,
+    query_pairs,
+    repeated,
+)
 
 SECONDS = 30.0
 MAX_REQUEST = 256 * 1024
 """Bytes of a body."""
-_FORM = "application/x-www-form-urlencoded"
-_SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
-_NOT_GIVEN = frozenset({"accept", "content-type", "authorization"})
-"""Headers that are no parameters, as OpenAPI has it."""
 
 
 def request_of(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> SystemRequest:
@@ -40,7 +44,7 @@ def plain_json() -> Iterator[None]:
 
 
 def _request(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> SystemRequest:
-    parameters = [one for one in action["parameters"] if one["name"].lower() not in _NOT_GIVEN]
+    parameters = [one for one in action["parameters"] if one["name"].lower() not in NO_PARAMETERS]
     _check(parameters, given)
     path, query, headers = action["path"], list[tuple[str, str]](), dict[str, str]()
     for parameter in parameters:
@@ -51,9 +55,9 @@ def _request(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> 
             case "path":
                 path = path.replace(f"{{{name}}}", quote(path_segment(name, value), safe=""))
             case "query":
-                query += [(key, text) for key, text in _query(parameter, value)]
+                query += _query(parameter, value)
             case "header":
-                headers[name] = _header(name, _listed(value, ","))
+                headers[name] = _header(name, listed(value))
     content, media_type = _body(action, body)
     if media_type:
         headers["Content-Type"] = media_type
@@ -94,7 +98,7 @@ def check_names(given: Mapping[str, Any], known: Mapping[str, bool]) -> None:
 
 def path_segment(name: str, value: Any) -> str:
     """A value in the path: one part of it, whatever servers decode. ApiError 422 for one that is none."""
-    text = _listed(value, ",")
+    text = listed(value)
     if text in ("", ".", "..") or "/" in text or "\\" in text:
         raise errors.invalid(f"parameters.{name}", "must not be empty, and must have no slash and be no dots")
     if not text.isprintable():
@@ -108,26 +112,15 @@ def _header(name: str, text: str) -> str:
     return text
 
 
-def query_pairs(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Parameters of a query that no description has: a list is a parameter that stands several times."""
-    return [
-        (name, _text(item))
-        for name, value in given.items()
-        if value is not None
-        for item in (value if isinstance(value, list) else [value])
-    ]
-
-
 def _query(parameter: Mapping[str, Any], value: Any) -> Iterator[tuple[str, str]]:
-    name, style = parameter["name"], parameter.get("style") or "form"
-    explodes = parameter.get("explode", style == "form")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield (f"{name}[{key}]" if style == "deepObject" else key), _text(item)
-    elif isinstance(value, list) and explodes:
-        yield from ((name, _text(item)) for item in value)
-    else:
-        yield name, _listed(value, _SEPARATORS.get(style, ","))
+    style = parameter.get("style") or "form"
+    explode = parameter.get("explode", style in ("form", "deepObject"))
+    return query_pairs(parameter["name"], value, style=style, explode=explode)
+
+
+def form_pairs(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Fields of a form, or parameters of a query that no description has, without those that are None."""
+    return [pair for name, value in given.items() if value is not None for pair in repeated(name, value)]
 
 
 def _body(action: Mapping[str, Any], body: Any) -> tuple[bytes, str]:
@@ -140,11 +133,11 @@ def _body(action: Mapping[str, Any], body: Any) -> tuple[bytes, str]:
     if not described:
         raise errors.invalid("body", "must be left out: the operation has none")
     kinds = [kind for one in described["definitions"] for kind in one.get("mediaTypes") or ()]
-    kind = next((one for one in kinds if _is_json(one)), "" if kinds else "application/json")
+    kind = next((one for one in kinds if is_json(one)), "" if kinds else "application/json")
     if kind:
         content = json_bytes(body)
-    elif _FORM in kinds and isinstance(body, dict):
-        kind, content = _FORM, urlencode({key: _text(item) for key, item in body.items()}).encode()
+    elif FORM in kinds and isinstance(body, dict):
+        kind, content = FORM, urlencode(form_pairs(body)).encode()
     elif kinds[0].startswith("text/") and isinstance(body, str):
         kind, content = kinds[0], body.encode("utf-8", "replace")
     else:
@@ -159,18 +152,6 @@ def bounded(content: bytes) -> bytes:
     return content
 
 
-def _is_json(kind: str) -> bool:
-    return kind.partition(";")[0].strip().lower().endswith(("/json", "+json"))
-
-
-def _listed(value: Any, separator: str) -> str:
-    return separator.join(map(_text, value)) if isinstance(value, list) else _text(value)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json_bytes(value).decode()
-
-
 def json_bytes(value: Any) -> bytes:
     """As JSON, whole numbers of any size included."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return json_of(value).encode()

@@ -14,10 +14,10 @@ from tieline_api.agents.answers import shown
 from tieline_api.agents.requests import (
     bounded,
     check_names,
+    form_pairs,
     json_bytes,
     path_segment,
     plain_json,
-    query_pairs,
 )
 from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool
 from tieline_api.auth.permissions import Permission
@@ -219,7 +219,7 @@ def _request(found: OpenWebhook, given: RunWebhook, user: str) -> WebhookRequest
         if method in _BODYLESS:
             raise errors.invalid("body", f"must be left out: the webhook is called with {method}")
         body = bounded(json_bytes(given.body))
-    query = urlencode(query_pairs(given.query))
+    query = urlencode(form_pairs(given.query))
     path = "/" + "/".join(quote(part, safe="") for part in parts)
     return WebhookRequest(
         method=method,

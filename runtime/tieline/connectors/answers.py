@@ -7,8 +7,8 @@ import aiohttp
 import orjson
 
 from tieline.connectors.description import Description, Operation
-from tieline.connectors.requests import is_json
 from tieline.errors import TielineError
+from tieline_protocol.openapi_parameters import is_json
 
 _MAX_REPORTED = 1_000
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -12,13 +12,18 @@ import aiohttp
 from tieline.connectors.description import Description, Operation, Parameter
 from tieline.errors import TielineError
 from tieline.plain_json import encode
+from tieline_protocol.openapi_parameters import (
+    FORM,
+    NO_PARAMETERS,
+    is_json,
+    listed,
+    query_pairs,
+    repeated,
+    text_of,
+)
 
-FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
-NO_PARAMETERS = frozenset({"accept", "content-type", "authorization"})
-"""Headers that are no parameters, as OpenAPI has it: credentials, and the body's form."""
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
 class InvalidCallError(TielineError, ValueError):
@@ -92,7 +97,7 @@ class _Call:
                 self.problems.append(f"path.{parameter.name}: is needed")
                 continue
             value = self._checked(parameter, given[parameter.name])
-            text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+            text = listed(value)
             if text in ("", ".", ".."):
                 self.problems.append(f"path.{parameter.name}: must not be empty, '.' or '..'")
             url = url.replace(f"{{{parameter.name}}}", quote(text, safe=""))
@@ -102,17 +107,18 @@ class _Call:
         parameters = list(self._in("query"))
         known = {item.name for item in parameters}
         self._unknown("query", set(given) - known, known)
-        found: dict[str, str | list[str]] = {}
+        found: list[tuple[str, str]] = []
         for parameter in parameters:
             if parameter.name in given:
-                found.update(_written(parameter, self._checked(parameter, given[parameter.name])))
+                value = self._checked(parameter, given[parameter.name])
+                found += query_pairs(parameter.name, value, style=parameter.style, explode=parameter.explode)
             elif parameter.required and parameter.name not in paged:
                 self.problems.append(f"query.{parameter.name}: is needed")
-        return found
+        return _grouped(found)
 
     def headers(self, given: Mapping[str, Any]) -> dict[str, str]:
         """The headers and cookies. Those that the description does not know are sent as well."""
-        sent = {name: _text(value) for name, value in given.items()}
+        sent = {name: text_of(_plain(value)) for name, value in given.items()}
         lower = {name.lower(): (name, value) for name, value in given.items()}
         cookies: list[str] = []
         for parameter in (*self._in("header"), *self._in("cookie")):
@@ -125,7 +131,7 @@ class _Call:
                 continue
             written, value = lower[name]
             value = self._checked(parameter, value)
-            text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+            text = listed(value)
             if parameter.location == "cookie":
                 sent.pop(written, None)
                 cookies.append(f"{parameter.name}={quote(text, safe='')}")
@@ -169,7 +175,7 @@ class _Call:
         required = schema.get("required", ())
         self.problems += [f"body.{name}: is needed" for name in required if name not in fields]
         if media_type == FORM:
-            return {name: _texts(_plain(value)) for name, value in fields.items()}
+            return _grouped(pair for name, value in fields.items() for pair in repeated(name, _plain(value)))
         form = aiohttp.FormData()
         for name, value in fields.items():
             plain = value if isinstance(value, bytes | str) or hasattr(value, "read") else _plain(value)
@@ -178,7 +184,7 @@ class _Call:
                 continue
             for item in plain if isinstance(plain, list) else [plain]:
                 is_file = isinstance(item, bytes) or hasattr(item, "read")
-                form.add_field(name, item if is_file else _text(item), filename=name if is_file else None)
+                form.add_field(name, item if is_file else text_of(item), filename=name if is_file else None)
         return form
 
     def _checked(self, parameter: Parameter, value: Any) -> Any:
@@ -197,34 +203,13 @@ class _Call:
         ]
 
 
-def is_json(media_type: str) -> bool:
-    """Whether bodies of a media type are JSON."""
-    kind = media_type.partition(";")[0].strip().lower()
-    return kind.endswith(("/json", "+json"))
-
-
-def _written(parameter: Parameter, value: Any) -> dict[str, str | list[str]]:
-    """A parameter of the query as OpenAPI has it written."""
-    if isinstance(value, dict):
-        if parameter.style == "deepObject":
-            return {f"{parameter.name}[{key}]": _texts(item) for key, item in value.items()}
-        if parameter.explode:
-            return {key: _texts(item) for key, item in value.items()}
-        return {parameter.name: ",".join(f"{key},{_text(item)}" for key, item in value.items())}
-    if isinstance(value, list) and (not parameter.explode or parameter.style in _SEPARATORS):
-        return {parameter.name: _SEPARATORS.get(parameter.style, ",").join(map(_text, value))}
-    return {parameter.name: _texts(value)}
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]:
+    """Pairs as aiohttp takes them: the values of a name together."""
+    found: dict[str, list[str]] = {}
+    for name, text in pairs:
+        found.setdefault(name, []).append(text)
+    return {name: texts if len(texts) > 1 else texts[0] for name, texts in found.items()}
 
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else json.loads(encode(value))
-
-
-def _texts(value: Any) -> str | list[str]:
-    return [_text(item) for item in value] if isinstance(value, list) else _text(value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else encode(value)

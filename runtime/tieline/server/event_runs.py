@@ -189,7 +189,9 @@ class EventRuns:
             is_settled = not earlier.cancelled() and earlier.exception() is None and earlier.result()
             if is_settled and attempt.delivery.message == delivery.message:
                 logger.info("%s came twice, and was not begun again", attempt.what)
-                await delivery.hand_back()
+                # Where the engine is away, it comes again.
+                with contextlib.suppress(EventsUnavailableError):
+                    await delivery.hand_back()
                 return True
         return False
 

@@ -115,13 +115,13 @@ class State:
             size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
         except (TypeError, ValueError, RecursionError) as error:
             raise StateRefusedError(f"The state {key!r} cannot be kept as JSON: {error}") from None
-        if _nests_too_deep(value):
-            raise StateRefusedError(
-                f"The state {key!r} has values in more than {MAX_DEPTH} others; keep it flatter, or as a text of JSON"
-            )
         if size > MAX_VALUE_BYTES:
             raise StateRefusedError(
                 f"The state {key!r} has {size:,} bytes; at most {MAX_VALUE_BYTES:,} are kept, so keep a reference to it"
+            )
+        if _nests_too_deep(value):
+            raise StateRefusedError(
+                f"The state {key!r} has values in more than {MAX_DEPTH} others; keep it flatter, or as a text of JSON"
             )
         try:
             return await self._documents.put(

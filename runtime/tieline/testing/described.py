@@ -6,8 +6,8 @@ from typing import Any
 
 from tieline.connectors.answers import problems_of
 from tieline.connectors.description import Body, Description, Operation
-from tieline.connectors.requests import is_json
 from tieline.testing.answer import Answer
+from tieline_protocol.openapi_parameters import is_json
 
 _DEEPEST = 12
 _LARGEST = 10_000

@@ -11,6 +11,7 @@ from nats.aio.client import Client
 
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.processes.running_runtime import RunningRuntime
+from tests.harness.session.waiting import eventually_async
 from tieline_core.engine.streams import StreamLimits, ensure_history
 from tieline_core.identity.ids import new_id
 from tieline_protocol import run_records
@@ -117,10 +118,38 @@ class EventEnvironment:
             ]
         )
 
+    async def until_written(self, text: str) -> None:
+        """Returns once code has written this line."""
+
+        async def is_there() -> bool:
+            return text in self.lines()
+
+        await eventually_async(f"written: {text}", is_there, within=60)
+
+    async def until_nothing_waits(self) -> None:
+        """Returns once no event is queued or waits."""
+
+        async def none() -> bool:
+            return await self.waits() == 0
+
+        await eventually_async("nothing queued", none, within=60)
+
     def stop(self) -> None:
         for pod in self.pods:
             pod.signal(signal.SIGCONT)
             pod.stop()
+
+
+async def until_logged(pod: RunningRuntime, text: str) -> None:
+    """Returns once a pod's log has this text."""
+
+    async def is_there() -> bool:
+        return text in pod.log.read_text()
+
+    async def seen() -> object:
+        return pod.log.read_text()[-3000:]
+
+    await eventually_async(f"in the log: {text}", is_there, within=30, seen=seen)
 
 
 async def event_environment(

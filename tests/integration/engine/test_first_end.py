@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.harness.processes.event_pods import EventEnvironment, event_environment
+from tests.harness.processes.event_pods import EventEnvironment, event_environment, until_logged
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually_async
@@ -68,8 +68,8 @@ async def test_a_pod_that_hung_does_not_end_a_run_that_is_a_dead_letter(
     await _ended_as(environment, run, "dead")
     hung.signal(signal.SIGCONT)
     _tell(environment, "end 1")
-    await _said(hung, "has ended in another pod before: dead")
-    await _nothing_waits(environment)
+    await until_logged(hung, "has ended in another pod before: dead")
+    await environment.until_nothing_waits()
     assert set(await _ends(environment, run)) == {"dead"}
     assert await _letters(environment) == [run]
 
@@ -80,8 +80,8 @@ async def test_a_run_that_a_pod_ended_late_becomes_no_dead_letter(environment: E
     _tell(environment, "end 1")
     await _ended_as(environment, run, "succeeded")
     _tell(environment, "end 2")
-    await _said(environment.pods[1], "has ended already, and is not repeated")
-    await _nothing_waits(environment)
+    await until_logged(environment.pods[1], "has ended already, and is not repeated")
+    await environment.until_nothing_waits()
     assert set(await _ends(environment, run)) == {"succeeded"}
     assert await _letters(environment) == []
 
@@ -91,33 +91,16 @@ async def _taken_over(environment: EventEnvironment) -> tuple[str, RunningRuntim
     hung = environment.pod()
     async with aiohttp.ClientSession() as http, http.post(f"{hung.url}/publish") as answer:
         run: str = (await answer.json())["run"]
-    await _written(environment, "begun 1")
+    await environment.until_written("begun 1")
     hung.signal(signal.SIGSTOP)
     environment.pod()
-    await _written(environment, "begun 2")
+    await environment.until_written("begun 2")
     return run, hung
 
 
 def _tell(environment: EventEnvironment, text: str) -> None:
     with environment.done.open("a") as file:
         file.write(f"{text}\n")
-
-
-async def _written(environment: EventEnvironment, text: str) -> None:
-    async def is_there() -> bool:
-        return text in environment.lines()
-
-    await eventually_async(f"written: {text}", is_there, within=60)
-
-
-async def _said(pod: RunningRuntime, text: str) -> None:
-    async def is_there() -> bool:
-        return text in pod.log.read_text()
-
-    async def seen() -> object:
-        return pod.log.read_text()[-3000:]
-
-    await eventually_async(f"in the log: {text}", is_there, within=30, seen=seen)
 
 
 async def _ended_as(environment: EventEnvironment, run: str, status: str) -> None:
@@ -135,10 +118,3 @@ async def _letters(environment: EventEnvironment) -> list[str]:
     streams = environment.streams
     info = await environment.admin.jetstream().stream_info(streams.dead_letters, subjects_filter=">")
     return [subject_parts(subject)[0] for subject in info.state.subjects or {}]
-
-
-async def _nothing_waits(environment: EventEnvironment) -> None:
-    async def none() -> bool:
-        return await environment.waits() == 0
-
-    await eventually_async("nothing queued", none, within=30)

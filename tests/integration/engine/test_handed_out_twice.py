@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.harness.processes.event_pods import EventEnvironment, event_environment
+from tests.harness.processes.event_pods import EventEnvironment, event_environment, until_logged
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually_async
@@ -70,8 +70,8 @@ async def test_it_is_run_once_and_does_not_come_back(environment: EventEnvironme
         await _forget_deliveries(environment)
     await _until_delivered(environment)
     _end(environment)
-    await _until_said(pod, "came twice, and was not begun again")
-    await _until_nothing_waits(environment)
+    await until_logged(pod, "came twice, and was not begun again")
+    await environment.until_nothing_waits()
     assert environment.lines() == ["begun 1", "end", "over"]
 
 
@@ -82,7 +82,7 @@ async def test_another_message_of_the_same_run_waits_and_is_not_lost(environment
     await _until_delivered(environment)
     assert environment.lines() == ["begun 1"]
     _end(environment)
-    await _until_nothing_waits(environment)
+    await environment.until_nothing_waits()
     assert environment.lines() == ["begun 1", "end", "over", "begun 1", "over"]
 
 
@@ -90,7 +90,7 @@ async def _running(environment: EventEnvironment, task: str) -> RunningRuntime:
     pod = environment.pod()
     async with aiohttp.ClientSession() as http, http.post(f"{pod.url}/publish/{task}") as answer:
         assert answer.status == 200
-    await _until_written(environment, "begun 1")
+    await environment.until_written("begun 1")
     return pod
 
 
@@ -128,27 +128,3 @@ async def _until_delivered(environment: EventEnvironment) -> None:
         return bool(consumer.num_ack_pending == 1 and consumer.delivered.stream_seq == last)
 
     await eventually_async("the message to be delivered", is_delivered, within=30)
-
-
-async def _until_nothing_waits(environment: EventEnvironment) -> None:
-    async def nothing_waits() -> bool:
-        return await environment.waits() == 0
-
-    await eventually_async("nothing queued", nothing_waits, within=60)
-
-
-async def _until_written(environment: EventEnvironment, text: str) -> None:
-    async def is_there() -> bool:
-        return text in environment.lines()
-
-    await eventually_async(f"written: {text}", is_there, within=60)
-
-
-async def _until_said(pod: RunningRuntime, text: str) -> None:
-    async def is_there() -> bool:
-        return text in pod.log.read_text()
-
-    async def seen() -> object:
-        return pod.log.read_text()[-3000:]
-
-    await eventually_async(f"in the log: {text}", is_there, within=30, seen=seen)

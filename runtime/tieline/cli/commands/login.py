@@ -1,4 +1,4 @@
-"""``tieline login``, ``logout``, ``whoami`` and ``context``."""
+"""``tieline login``, ``logout`` and ``whoami``."""
 
 import sys
 import webbrowser

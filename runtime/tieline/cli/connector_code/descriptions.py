@@ -8,8 +8,8 @@ from tieline.cli.connector_code.names import Names, class_name
 from tieline.cli.connector_code.paging import pages_of
 from tieline.cli.connector_code.schemas import Json, Simplifier, steps_of
 from tieline.connectors.description import FORMAT
-from tieline.connectors.requests import is_json
 from tieline.connectors.schemas import PREFIX, references
+from tieline_protocol.openapi_parameters import is_json
 
 RESERVED = frozenset(
     {

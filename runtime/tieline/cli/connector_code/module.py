@@ -9,7 +9,7 @@ from tieline.cli.connector_code.names import Names, class_name, docstring, liter
 from tieline.cli.connector_code.paging import Json, resolved
 from tieline.cli.connector_code.types import Types
 from tieline.connectors.paging import set_by_paging
-from tieline.connectors.requests import NO_PARAMETERS, is_json
+from tieline_protocol.openapi_parameters import NO_PARAMETERS, is_json
 
 HEADER = "Written by `tieline connectors add`: run it again instead of changing this file."
 _GROUPS = ("path", "query", "headers")

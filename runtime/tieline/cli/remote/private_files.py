@@ -1,8 +1,8 @@
 """Files of the user alone: contexts and tokens. They are read only if nobody else could have written them."""
 
+import fcntl
 import os
 import stat
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,12 +11,8 @@ from pathlib import Path
 
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
 
-if sys.platform != "win32":
-    import fcntl
-
 _LOCK_SECONDS = 90.0
 """Longer than a command needs to refresh a token."""
-_POSIX = os.name == "posix"
 _WRITERS, _READERS = 0o022, 0o077
 
 
@@ -26,14 +22,13 @@ def read_private(path: Path, *, secret: bool = False) -> str:
     Raises UsageError if others could have written it, CommandError for a secret that others may read, and OSError and
     ValueError if it cannot be read. A secret is not read through a symbolic link.
     """
-    descriptor = os.open(
-        path, os.O_RDONLY | _flag("O_NONBLOCK") | _flag("O_CLOEXEC") | (_flag("O_NOFOLLOW") if secret else 0)
-    )
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags | os.O_NOFOLLOW if secret else flags)
     with os.fdopen(descriptor, encoding="utf-8") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise UsageError(f"{path} is no file")
-        if secret and _POSIX and facts.st_mode & _READERS:
+        if secret and facts.st_mode & _READERS:
             raise CommandError(
                 f"Others may read {path}, so its token is not used. "
                 "Run `tieline login` again, and revoke the old token.",
@@ -70,9 +65,6 @@ def make_private(folder: Path) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Only one command at a time is in such a block for a folder. Raises CommandError."""
-    if sys.platform == "win32":
-        yield
-        return
     try:
         make_private(folder)
         descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -97,13 +89,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def _check(path: Path, facts: os.stat_result) -> None:
     """Raises UsageError for what somebody else could have written, and so could send a token elsewhere."""
-    if not _POSIX:
-        return
     if facts.st_uid not in (os.geteuid(), 0):
         raise UsageError(f"{path} belongs to somebody else, so it is not used")
     if facts.st_mode & _WRITERS:
         raise UsageError(f"Others may change {path}, so it is not used. Run: chmod go-w {path}")
-
-
-def _flag(name: str) -> int:
-    return int(getattr(os, name, 0))
