@@ -16,6 +16,7 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.engine_objects import make_streams, report, with_engine
+from tests.integration.api.internal.test_documents import _send as as_pod
 from tests.integration.api.objects import make_template
 from tests.integration.api.pods import account_token
 from tests.unit.api.runs.run_records import record
@@ -138,6 +139,13 @@ class Scene:
         self.environment_is(project, status="running", deployedAt=_text(now - timedelta(days=3)))
         settled = {"settled": _text(now - timedelta(days=2)), "times": "0 * * * * UTC"}
         self.schedule_record(project, schedule, settled)
+
+    def registers(self, project: dict[str, Any], *schedules: dict[str, Any]) -> int:
+        """What a pod of the newest version tells of the schedules of its code; the answer's status."""
+        token = account_token(self.kubectl, self.organisation, project)
+        version = self.admin.ok("GET", f"/projects/{project['id']}/versions")["items"][0]["id"].lower()
+        body = {"version": version, "schedules": list(schedules)}
+        return as_pod(self.admin, token, "PUT", "/schedules", body).status
 
     def schedule_record(self, project: dict[str, Any], schedule: str, record: Any) -> None:
         """What a pod writes down of a schedule."""

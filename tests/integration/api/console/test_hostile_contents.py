@@ -33,9 +33,7 @@ from tests.integration.api.console.hostile import (
 )
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene, run_trace, span
-from tests.integration.api.internal.test_documents import _send as as_pod
 from tests.integration.api.objects import make_channel, make_template
-from tests.integration.api.pods import account_token
 from tests.integration.api.resources.test_connectors import import_into
 from tests.unit.api.runs.run_records import record
 from tieline_core.identity.ids import new_id
@@ -268,8 +266,6 @@ def test_what_a_pod_says_of_its_schedules_is_shown_as_text(
     """Names that the platform does not allow are refused; expression and zone may be any text."""
     project = scene.project("Odd hours")
     scene.environment_is(project, status="running")
-    token = account_token(scene.kubectl, scene.organisation, project)
-    version = admin.ok("GET", f"/projects/{project['id']}/versions")["items"][0]["id"].lower()
 
     def told(**schedule: str) -> int:
         one = {
@@ -279,8 +275,7 @@ def test_what_a_pod_says_of_its_schedules_is_shown_as_text(
             "activations": "static",
             **schedule,
         }
-        body = {"version": version, "schedules": [one]}
-        return as_pod(admin, token, "PUT", "/schedules", body).status
+        return scene.registers(project, one)
 
     assert [told(name=name) for name in (MARKUP, BIDI, PATH, "", PROTOTYPE, LONG, "a\nb")] == [422] * 7
     assert told() == 204

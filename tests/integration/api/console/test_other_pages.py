@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
-from tests.integration.api.objects import connect, make_system, make_template
+from tests.integration.api.objects import activate, connect, make_system, make_template
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -77,39 +76,26 @@ def test_a_notification_channel_is_made_and_deleted(person: Person_, admin: Clie
 def test_a_missed_schedule_is_shown_and_can_be_run_and_paused(
     person: Person_, admin: Client, scene: Scene
 ) -> None:
-    """Against answers that this test makes, because this API has no operation on schedules yet."""
     project = scene.project("On time")
-    nightly = {
-        **{"id": new_id(), "name": "nightly", "schedule": "0 3 * * *", "timezone": "Europe/Berlin"},
-        **{"activations": "users", "paused": False, "missed": "2026-11-24T03:00:00Z"},
-    }
-    sent: list[tuple[str, Any]] = []
-
-    def serve(route: Route) -> None:
-        request = route.request
-        if request.method == "GET":
-            route.fulfill(json=[nightly])
-            return
-        sent.append((request.method, request.post_data_json))
-        if request.method == "PUT":
-            nightly["paused"] = request.post_data_json["paused"]
-        route.fulfill(status=204)
-
+    _, template = make_template(admin, project=project, dynamic=True)
+    user, _ = activate(admin, project, template, "a-key")
+    scene.late(project, "nightly")
+    nightly = {"name": "nightly", "cron": "0 * * * *", "timezone": "UTC", "activations": "users"}
+    assert scene.registers(project, nightly) == 204
     ann = person(admin)
-    ann.page.route("**/schedulers**", serve)
-    ann.page.route("**/schedulers/*", serve)
     ann.open(f"/schedules?project={project['id']}")
     schedule = ann.region("Schedule nightly")
     expect(schedule).to_contain_text("missed")
-    expect(schedule).to_contain_text("0 3 * * *")
+    expect(schedule).to_contain_text("0 * * * *")
     ann.finds_it_accessible()
     schedule.get_by_role("button", name="Run now").click()
-    ann.page.get_by_label("For this user alone").fill("ann")
+    ann.page.get_by_label("For this user alone").fill(user["externalId"])
     ann.button("Run").last.click()
     expect(ann.page.get_by_role("status").filter(has_text="asked to run now")).to_be_visible()
     schedule.get_by_role("button", name="Pause").click()
     expect(schedule).to_contain_text("paused")
-    assert sent == [("POST", {"user": "ann"}), ("PUT", {"paused": True})]
+    (stored,) = admin.ok("GET", f"/environments/{project['environments'][0]['id']}/schedulers")
+    assert stored["paused"] is True
 
 
 def test_what_a_gitops_tool_owns_is_marked_and_cannot_be_edited(
