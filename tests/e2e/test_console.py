@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.console_stage import CODE, Stage, as_json, make_stage
-from tests.harness.cluster.deployed_platform import Platform, World, administrator
+from tests.harness.cluster.deployed_platform import Platform, World, administrator, http
 from tests.harness.cluster.kubectl import an_organisation
 from tests.harness.console.at_issuer import ConsoleAtIssuer, console_at_issuer
 from tests.harness.console.chromium import SIZE, chromium
@@ -26,6 +27,17 @@ pytestmark = pytest.mark.e2e
 # A rollout on a busy machine is slow, and comes all the same.
 PATIENCE_MS = 60_000
 CHANGED = CODE.replace('VERSION = "one"', 'VERSION = "two"')
+WAREHOUSE = {
+    "openapi": "3.1.0",
+    "info": {"title": "Warehouse", "version": "1"},
+    "servers": [{"url": "https://api.warehouse.example"}],
+    "security": [{"key": []}],
+    "components": {"securitySchemes": {"key": {"type": "apiKey", "name": "X-Key", "in": "header"}}},
+    "paths": {
+        "/stock": {"get": {"operationId": "listStock", "responses": {"200": {"description": "The stock"}}}},
+        "/orders": {"get": {"operationId": "listStock", "responses": {"200": {"description": "Orders"}}}},
+    },
+}
 
 
 @dataclass
@@ -283,6 +295,81 @@ def test_an_editor_pauses_a_schedule_and_resumes_it(people: People, stage: Stage
     expect(nightly.get_by_text("paused", exact=True)).to_be_visible()
     nightly.get_by_role("button", name="Resume").click()
     expect(nightly.get_by_text("paused", exact=True)).to_have_count(0)
+
+
+def test_an_editor_imports_a_description_searches_it_and_makes_a_system(
+    people: People, tmp_path: Path
+) -> None:
+    file = tmp_path / "warehouse.json"
+    file.write_text(as_json(WAREHOUSE))
+    ann = people.editor
+    ann.open("/systems")
+    ann.button("Import…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("OpenAPI or Swagger").set_input_files(file)
+    dialog.get_by_role("button", name="Import").click()
+    expect(dialog).to_contain_text("Warehouse: 2 operations")
+    expect(dialog).to_contain_text("warning")
+    ann.button("Close").click()
+    ann.page.get_by_label("Search in systems, connectors and operations").fill("listStock stock")
+    found = ann.region("Operations").get_by_role("listitem").filter(has_text="/stock")
+    found.get_by_role("link", name="Warehouse").click()
+    expect(ann.region("Found at the import")).to_contain_text("warning")
+    ann.button("Make a system…").click()
+    dialog.get_by_role("button", name="Create").click()
+    dialog.get_by_role("button", name="Open the system").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Warehouse")
+    expect(ann.region("Ways to authenticate")).to_contain_text("api-key")
+
+
+def test_an_administrator_makes_a_key_that_works_until_it_is_revoked(people: People, stage: Stage) -> None:
+    ann = people.admin
+    ann.open("/access")
+    ann.button("New key…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("The user that it acts as").fill("ci")
+    dialog.get_by_role("button", name="Create").click()
+    key = str(dialog.get_by_role("button", name="Copy: tlk_").get_attribute("aria-label"))[len("Copy: ") :]
+    dialog.get_by_role("button", name="I have stored it").click()
+    row = ann.region("API key of ci")
+    expect(row).to_contain_text("no role")
+    here = f"{stage.rest.url}/api/v2/o/{stage.rest.organisation}/projects"
+    headers = {"X-API-Key": key}
+    assert http("GET", here, headers=headers).status == 404, "it is known, and has no role"
+    row.get_by_role("button", name="Revoke").click()
+    dialog.get_by_role("button", name="Revoke", exact=True).click()
+    expect(row).to_have_count(0)
+    assert http("GET", here, headers=headers).status == 401
+
+
+def test_a_viewer_sees_who_may_what_and_who_changed_what(people: People) -> None:
+    ann = people.viewer
+    ann.open("/access")
+    roles = ann.region("Roles")
+    for role in ("viewer", "editor", "admin"):
+        expect(roles.get_by_text(role, exact=True).first).to_be_visible()
+    ours = ann.page.get_by_role("list", name="Changes").get_by_role("listitem").filter(has_text="Order sync")
+    expect(ours.filter(has_text="REST or this console").first).to_be_visible()
+    ann.finds_it_accessible()
+
+
+def test_an_administrator_makes_a_channel_and_a_viewer_sees_it(people: People) -> None:
+    ann = people.admin
+    ann.open("/notifications")
+    ann.button("New channel…").click()
+    ann.page.get_by_label("Type").select_option("webhook")
+    ann.page.get_by_label("Name").fill("On call")
+    ann.page.get_by_label("URL").fill("https://hooks.acme.example/tieline")
+    secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    ann.page.get_by_label("Signing secret").fill(secret)
+    ann.button("Create").click()
+    channel = ann.region("Channel On call")
+    expect(channel).to_contain_text("https://hooks.acme.example/tieline")
+    assert secret not in ann.page.content()
+    bob = people.viewer
+    bob.open("/notifications")
+    expect(bob.region("Channel On call")).to_be_visible()
+    bob.sees_no("button", "Delete")
 
 
 def test_an_administrator_may_all_of_it(people: People, stage: Stage) -> None:
