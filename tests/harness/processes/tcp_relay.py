@@ -12,11 +12,17 @@ import yaml
 
 
 class Relay:
-    """A relay to a port of this machine, or of ``host``; it listens at the address ``listen``."""
+    """A relay to a port of this machine, or of ``host``; it listens at the address ``listen``.
 
-    def __init__(self, port: int, *, host: str = "127.0.0.1", listen: str = "127.0.0.1") -> None:
+    With ``line_seconds`` every line from there comes on its own, so many seconds after the one before.
+    """
+
+    def __init__(
+        self, port: int, *, host: str = "127.0.0.1", listen: str = "127.0.0.1", line_seconds: float = 0
+    ) -> None:
         self._target = (host, port)
         self._address = listen
+        self._line_seconds = line_seconds
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
         self._cut = False
@@ -77,18 +83,22 @@ class Relay:
         both = {writer, back}
         self._writers |= both
 
-        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, line_seconds: float) -> None:
             try:
                 while data := await source.read(65536):
-                    await self._flowing.wait()
-                    sink.write(data)
-                    await sink.drain()
+                    for part in data.splitlines(keepends=True) if line_seconds else [data]:
+                        await asyncio.sleep(line_seconds)
+                        await self._flowing.wait()
+                        sink.write(part)
+                        await sink.drain()
             except OSError:
                 pass
             finally:
                 sink.close()
 
-        await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
+        await asyncio.gather(
+            pump(reader, back, 0), pump(there, writer, self._line_seconds), return_exceptions=True
+        )
         self._writers -= both
 
 

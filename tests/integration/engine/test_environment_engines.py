@@ -16,6 +16,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
+from tests.harness.processes.tcp_relay import Relay
 from tests.harness.session.waiting import eventually_async
 from tieline_api.engine import environments as pool
 from tieline_api.engine.connection import Engine
@@ -52,10 +53,15 @@ async def made(engine: NatsServer) -> EventStreams:
 
 @asynccontextmanager
 async def engines(
-    server: NatsServer, *, most: int = MOST_CONNECTIONS, idle_seconds: float = 180.0, seed: Path | None = None
+    server: NatsServer,
+    *,
+    most: int = MOST_CONNECTIONS,
+    idle_seconds: float = 180.0,
+    seed: Path | None = None,
+    url: str | None = None,
 ) -> AsyncIterator[EnvironmentEngines]:
     """Connected to the platform's account."""
-    platform = Engine(server.url, str(server.credentials_file()), str(server.api_seed_file()))
+    platform = Engine(url or server.url, str(server.credentials_file()), str(server.api_seed_file()))
     signer = EnvironmentSigner(server.credentials_file(), seed or server.api_seed_file())
     found = EnvironmentEngines(platform, signer, most=most, idle_seconds=idle_seconds)
     await platform.start()
@@ -425,9 +431,12 @@ async def test_no_pod_of_the_environment_hears_what_the_api_is_answered(engine: 
     await all_rights.close()
 
 
+@pytest.mark.parametrize("line_seconds", [0, 0.02], ids=["at once", "line by line"])
 async def test_an_account_of_an_earlier_release_answers_the_api_where_it_did(
-    engine: NatsServer, monkeypatch: pytest.MonkeyPatch
+    engine: NatsServer, monkeypatch: pytest.MonkeyPatch, line_seconds: float
 ) -> None:
+    """Also where the refusal of the API's own inbox comes after the answer to a PING that was sent with it."""
+
     def earlier(streams: EventStreams) -> Permissions:
         now = _api_permissions(streams)
         return Permissions(publish=now.publish, subscribe=(f"{streams.inbox}.>",))
@@ -435,7 +444,8 @@ async def test_an_account_of_an_earlier_release_answers_the_api_where_it_did(
     with monkeypatch.context() as patched:
         patched.setattr("tieline_core.engine.trust._api_permissions", earlier)
         streams = await made(engine)
-    async with engines(engine) as found:
+    relay = Relay(engine.port, line_seconds=line_seconds)
+    async with engines(engine, url=f"nats://127.0.0.1:{relay.port}") as found:
         run = await publish(found, streams)
         assert await found.of(streams).first_at(streams.queue, streams.event("t", run)) is not None
         assert found.connections == 1

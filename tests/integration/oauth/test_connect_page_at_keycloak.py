@@ -419,6 +419,8 @@ def test_a_frame_of_another_origin_beside_the_page_says_and_hears_nothing(
             }""",
             evil,
         )
+        expect(page.get_by_role("listitem")).to_have_text(["ready"])
+        page.evaluate("window.said = 0")
         page.wait_for_function("window.said > 8")
         expect(page.get_by_role("status")).to_have_text("")
         assert page.get_by_role("listitem").all_text_contents() == ["ready"]
