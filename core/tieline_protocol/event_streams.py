@@ -12,8 +12,9 @@ request names, and checks no permission for it, so permissions alone do not keep
 - ``later_<env>`` holds what waits for a time: subject ``later.<env>.<run>`` until then and ``due.<env>.<run>`` after
   it. Of a key it is ``~key-<hash of the key>`` that waits, in the place of a run;
 - ``run_<env>`` holds what runs must not forget: subject ``run.<env>.<run>.step.<name>.<occurrence>`` for a result of a
-  step, ``run.<env>.<run>.state`` for the attempts of an event, ``run.<env>.<run>.ended`` for an hour after a run
-  that had any of these, ``run.<env>.<run>.cancelled`` for an hour after somebody cancelled one that waits, and
+  step, ``run.<env>.<run>.step.~claim`` for the attempt that alone may store such results, ``run.<env>.<run>.state`` for
+  the attempts of an event, ``run.<env>.<run>.ended`` for an hour after a run that had any of these,
+  ``run.<env>.<run>.cancelled`` for an hour after somebody cancelled one that waits, and
   ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
 
@@ -42,6 +43,10 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 TTL = "Nats-TTL"
 """The header with how long JetStream keeps a message."""
+EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
+"""The header with the number of the subject's last message; 0 where there must be none."""
+WRONG_SEQUENCE = frozenset({10071, 10164})
+"""JetStream's codes where it is another one, or will be: a cluster may be about to store one."""
 API_CLIENT = "tieline-api"
 """The name of the API's clients."""
 
@@ -163,6 +168,10 @@ class EventStreams:
     def steps(self, run: str) -> str:
         """The subjects of the results of a run's steps."""
         return f"run.{self._own}.{run}.step.>"
+
+    def steps_claim(self, run: str) -> str:
+        """The subject that says which attempt may store results of the run's steps: who has published there last."""
+        return f"run.{self._own}.{run}.step.~claim"
 
     def all_of_run(self, run: str) -> str:
         """The subjects of all that is kept for a run until it has ended, and for a while after it."""

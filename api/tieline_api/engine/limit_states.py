@@ -22,6 +22,7 @@ from tieline_api.errors import ApiError
 from tieline_common.backoff import jitter
 from tieline_common.bounded_dict import BoundedDict
 from tieline_core.engine.streams import LIMITS_STREAM
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE, WRONG_SEQUENCE
 from tieline_protocol.limit_coordinator import LimitState
 from tieline_protocol.request_limits import RequestLimits, SlotAnswer, SlotQuestion
 
@@ -36,8 +37,6 @@ _SECONDS = 1.5
 _TRIES = 8
 _PAUSE = 0.01
 _REMEMBERED = 10_000
-_EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-_WRONG_SEQUENCE = (10071, 10164)
 
 Asked = tuple[RequestLimits, SlotQuestion]
 
@@ -163,10 +162,10 @@ class LimitStates:
         async def store(jetstream: JetStreamContext) -> int:
             try:
                 stored = await jetstream.publish(
-                    subject, content, timeout=_SECONDS, headers={_EXPECTED: str(sequence)}
+                    subject, content, timeout=_SECONDS, headers={EXPECTED_SEQUENCE: str(sequence)}
                 )
             except APIError as error:
-                if error.err_code in _WRONG_SEQUENCE:
+                if error.err_code in WRONG_SEQUENCE:
                     return 0
                 raise
             return stored.seq

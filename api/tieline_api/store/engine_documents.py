@@ -22,12 +22,10 @@ from tieline_api.store.documents import Document, DocumentKey, DocumentScope, ch
 from tieline_core.engine.publisher import is_full
 from tieline_core.engine.state_streams import StatePlace
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import TTL
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE, TTL, WRONG_SEQUENCE
 
-EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 VERSION = "Tieline-Version"
 """The version of a value that an earlier release wrote, where that is not the message's number."""
-_WRONG_LAST = 10071
 _NO_MESSAGE = 10037
 _NO_STREAM = 10059
 _NO_SUCH_NUMBER = 10043
@@ -93,7 +91,7 @@ class EngineDocuments:
         headers: dict[str, str] = {}
         sequence = None if anyway else await self._expected(ref, expected)
         if sequence is not None:
-            headers[EXPECTED] = str(sequence)
+            headers[EXPECTED_SEQUENCE] = str(sequence)
         if expires is not None:
             headers[TTL] = f"{expires}s"
         if not sequence:
@@ -151,7 +149,7 @@ class EngineDocuments:
             for number, (subject, text, more) in enumerate(messages, 1):
                 headers = {
                     **more,
-                    EXPECTED: "0",
+                    EXPECTED_SEQUENCE: "0",
                     "Nats-Batch-Id": batch,
                     "Nats-Batch-Sequence": str(number),
                 }
@@ -160,7 +158,7 @@ class EngineDocuments:
                 answer = await client.request(subject, text, timeout=TIMEOUT, headers=headers)
                 found = orjson.loads(answer.data) if answer.data else {}
                 if error := found.get("error"):
-                    if error.get("err_code") == _WRONG_LAST:
+                    if error.get("err_code") in WRONG_SEQUENCE:
                         return False
                     raise APIError.from_error(error)
             return True
@@ -228,7 +226,7 @@ class EngineDocuments:
                     headers=dict(headers) or None,
                 )
             except APIError as error:
-                if error.err_code == _WRONG_LAST:
+                if error.err_code in WRONG_SEQUENCE:
                     raise changed() from None
                 if is_full(error):
                     raise _no_room(error) from None

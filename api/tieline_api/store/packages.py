@@ -23,6 +23,7 @@ from tieline_core.engine.package_streams import (
 )
 from tieline_core.engine.publisher import is_full
 from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE, WRONG_SEQUENCE
 from tieline_protocol.packages import CHUNK_BYTES, MAX_ARCHIVE_BYTES
 
 _PART_SECONDS = 20.0
@@ -32,8 +33,6 @@ _DOWNLOADS = 16
 """At the same time, in a replica; each takes up to eight parts of memory."""
 _DOWNLOADS_OF_ONE = 8
 """Of one organisation: those that are read slowly hold up no other one."""
-_WRONG_LAST = 10071
-_EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
 
 class NoPackagesStreamError(EngineUnavailableError):
@@ -177,10 +176,10 @@ class PackageStore:
                     data,
                     timeout=_PART_SECONDS,
                     stream=ref.stream,
-                    headers={_EXPECTED: "0"} if only_first else None,
+                    headers={EXPECTED_SEQUENCE: "0"} if only_first else None,
                 )
             except APIError as error:
-                if error.err_code == _WRONG_LAST:
+                if error.err_code in WRONG_SEQUENCE:
                     return 0
                 if is_full(error):
                     raise PackagesFullError from None

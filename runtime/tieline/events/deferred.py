@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tieline.events.queue import EventQueue, EventsUnavailableError, NoEvents
+from tieline.events.queue import EventQueue, EventsUnavailableError, NoEvents, StepsClaim
 from tieline_protocol.events import EventMetadata
 
 _WAIT_SECONDS = 2.0
@@ -28,25 +28,23 @@ class DeferredQueue:
         """See EventQueue."""
         await self.target.requeue(metadata, payload)
 
-    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
+    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
         """See EventQueue."""
-        return await self.target.step_result(run, name, occurrence)
+        return await self.target.step_result(run, name, occurrence, claim=claim)
 
-    async def knows(self, run: str) -> bool:
+    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
         """See EventQueue."""
-        return await self.target.knows(run)
+        return await self.target.claim_steps(run, any_kept=any_kept)
 
-    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
+    async def save_step(
+        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
+    ) -> None:
         """See EventQueue."""
-        return await self.target.save_step(run, name, occurrence, content)
+        await self.target.save_step(run, name, occurrence, content, claim=claim)
 
     async def forget_steps(self, run: str) -> None:
         """See EventQueue."""
         await self.target.forget_steps(run)
-
-    async def has_ended(self, run: str) -> bool:
-        """See EventQueue."""
-        return await self.target.has_ended(run)
 
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """See EventQueue."""

@@ -1,6 +1,7 @@
 """The port to whatever keeps events: the engine in a pod, memory on one's own desk and in tests."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tieline.errors import TielineError
@@ -35,6 +36,19 @@ class EventTooLargeError(TielineError):
     >>> issubclass(EventTooLargeError, TielineError)
     True
     """
+
+
+class RunTakenOver(BaseException):
+    """Ends a run that another pod may have begun with meanwhile: it must not record anything."""
+
+
+@dataclass(frozen=True)
+class StepsClaim:
+    """The right of one attempt to save steps of its run. It ends when another attempt claims them."""
+
+    number: int
+    any_kept: bool
+    """Whether something may be kept for the run already: results of steps, attempts, or that it has ended."""
 
 
 class Delivery(Protocol):
@@ -104,26 +118,32 @@ class EventQueue(Protocol):
         Raises EventsUnavailableError.
         """
 
-    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
-        """What ``save_step`` kept; None where there is nothing. Raises EventsUnavailableError."""
+    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
+        """What ``save_step`` kept before the claim; None where there is nothing, and never will be of others.
 
-    async def knows(self, run: str) -> bool:
-        """Whether something is kept for the run: results of steps, attempts, or that it has ended.
-
-        An engine that was killed may hand out an event as if for the first time. Raises EventsUnavailableError.
+        Raises EventsUnavailableError, and RunTakenOver where there is nothing and the run has ended.
         """
 
-    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
-        """Keep a step's result; False where there is one. Raises EventsUnavailableError."""
+    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
+        """Let one attempt alone save steps of the run from now on. What others have saved before can be read then.
+
+        Where ``any_kept`` is false the queue looks: an engine that was killed may hand out an event as if for the first
+        time. Raises EventsUnavailableError.
+        """
+
+    async def save_step(
+        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
+    ) -> None:
+        """Keep a step's result.
+
+        Raises EventsUnavailableError, and RunTakenOver where another attempt has claimed the steps.
+        """
 
     async def forget_steps(self, run: str) -> None:
         """Let go of the results of a run that has ended, and remember for a while that it has.
 
         Raises EventsUnavailableError.
         """
-
-    async def has_ended(self, run: str) -> bool:
-        """Whether ``claim_end`` or ``forget_steps`` was called for the run. Raises EventsUnavailableError."""
 
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """Remember for a while how a run has ended. None where this is its first end, else what ``end_of`` returns.
@@ -160,24 +180,21 @@ class NoEvents:
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
         """See ``step_result``."""
 
-    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
+    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
         """Nothing runs here that could have steps."""
         return None
 
-    async def knows(self, run: str) -> bool:
+    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
         """See ``step_result``."""
-        return False
+        return StepsClaim(0, any_kept)
 
-    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
+    async def save_step(
+        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
+    ) -> None:
         """See ``step_result``."""
-        return True
 
     async def forget_steps(self, run: str) -> None:
         """See ``step_result``."""
-
-    async def has_ended(self, run: str) -> bool:
-        """See ``step_result``."""
-        return False
 
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """See ``step_result``."""

@@ -3,8 +3,12 @@
 A step's result is kept under its name and how often that name came before in the run. A later attempt gets the result
 instead of doing the step again. A crash between the effect and the record repeats the step, so each step has an
 idempotency key for the other side.
+
+Before its first step an attempt claims the steps of its run. Then it can read all results that there will be of others:
+what an attempt without the claim saves is refused.
 """
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline.errors import TielineError, reason
-from tieline.events.queue import EventQueue
+from tieline.events.queue import EventQueue, RunTakenOver, StepsClaim
 from tieline.events.retry import Reject
 from tieline.plain_json import encode
 from tieline_protocol.event_streams import hashed
@@ -63,10 +67,6 @@ class SuspendedRun(BaseException):
         """Seconds since 1970."""
 
 
-class RunTakenOver(BaseException):
-    """Ends a run that another pod may have begun with meanwhile: it must not record anything."""
-
-
 @dataclass(frozen=True)
 class BegunStep:
     """A step before its work. ``result`` is JSON when an earlier attempt has done it."""
@@ -102,7 +102,7 @@ class RunSteps:
     ) -> None:
         """``idempotency_run`` is the run whose idempotency keys it has; None for its own.
 
-        ``may_have_results``: whether an earlier attempt is known of. Otherwise the first step looks for one.
+        ``may_have_results``: whether an earlier attempt is known of.
         """
         self._queue = queue
         self._run = run
@@ -110,14 +110,16 @@ class RunSteps:
         self._held = held
         self._clock = clock
         self._may_have_results = may_have_results
+        self._claim: StepsClaim | None = None
+        self._writing = asyncio.Lock()
         self._names: Counter[str] = Counter()
         self.records: list[StepRecord] = []
         """The steps of this attempt, in the order in which they ended."""
 
     @property
     def any_recorded(self) -> bool:
-        """Whether the engine keeps results for this run."""
-        return self._may_have_results or bool(self.records)
+        """Whether the engine keeps something of the steps of this run."""
+        return self._may_have_results or self._claim is not None
 
     async def begin(self, name: str) -> BegunStep:
         """The next step of this name. Raises TooManyStepsError, EventsUnavailableError, or RunTakenOver."""
@@ -129,15 +131,9 @@ class RunSteps:
         self._names[name] += 1
         occurrence = self._names[name]
         found = None
-        if not self._may_have_results and not self.records:
-            self._may_have_results = await self._queue.knows(self._run)
-            # The answer may have taken longer than the lease: others may have recorded steps meanwhile.
-            self._check_held()
+        claim = await self._claimed()
         if self._may_have_results:
-            found = await self._queue.step_result(self._run, name, occurrence)
-            if found is None and await self._queue.has_ended(self._run):
-                # Another pod has run it to its end meanwhile, and let go of the results.
-                raise RunTakenOver
+            found = await self._queue.step_result(self._run, name, occurrence, claim=claim)
             self._check_held()
         key = f"{self.idempotency_run}/{hashed(name)}/{occurrence}"
         return BegunStep(name, occurrence, self._clock(), key, found)
@@ -167,9 +163,11 @@ class RunSteps:
                 f"The step {step.name!r} is done, but its result has {len(content):,} bytes; at most "
                 f"{MAX_RESULT_BYTES:,} are kept: store it elsewhere, and return where it is"
             )
-        self._check_held()
-        if not await self._queue.save_step(self._run, step.name, step.occurrence, content):
-            raise RunTakenOver
+        claim = await self._claimed()
+        # One after the other: a cluster stores one message at a time that depends on a claim, and refuses others.
+        async with self._writing:
+            self._check_held()
+            await self._queue.save_step(self._run, step.name, step.occurrence, content, claim=claim)
         self._add(step)
         return json.loads(content)
 
@@ -179,6 +177,16 @@ class RunSteps:
         until = float(await self.finish(step, self._clock() + seconds))
         if until > self._clock():
             raise SuspendedRun(until)
+
+    async def _claimed(self) -> StepsClaim:
+        """Raises EventsUnavailableError, or RunTakenOver."""
+        async with self._writing:
+            if self._claim is None:
+                self._claim = await self._queue.claim_steps(self._run, any_kept=self._may_have_results)
+                self._may_have_results |= self._claim.any_kept
+                # The answer may have taken longer than the lease.
+                self._check_held()
+            return self._claim
 
     def _add(self, step: BegunStep, *, recorded: bool = False, error: str | None = None) -> None:
         self.records.append(

@@ -21,10 +21,10 @@ from tieline.context import WebhookDelivery, activation_key
 from tieline.errors import TielineError, reason
 from tieline.events.event import Event, EventTask
 from tieline.events.history import HistoryWriter
-from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
+from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError, RunTakenOver
 from tieline.events.retry import Reject, Retry
 from tieline.events.run_events import RunEvents
-from tieline.events.steps import RunSteps, RunTakenOver, SuspendedRun
+from tieline.events.steps import RunSteps, SuspendedRun
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
 from tieline.run_deadline import begin_deadline

@@ -19,9 +19,9 @@ from tieline.events.queue import (
     EventTooLargeError,
     MessageTooLargeError,
     QueueFullError,
+    RunTakenOver,
 )
 from tieline.events.retry import Reject, RetryLater
-from tieline.events.steps import RunTakenOver
 from tieline.server.event_attempt import Attempt
 from tieline.server.run_history import masked_error, masked_input
 from tieline.telemetry.metrics import Outcome

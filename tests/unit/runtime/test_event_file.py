@@ -79,15 +79,16 @@ async def test_a_delayed_event_and_the_results_of_steps_are_kept(tmp_path: Path)
     await first.start()
     metadata = EventMetadata(run="later", kind="event", task="t", queued_at=1000.0, key="a")
     await first.queue.publish(metadata, b"", until=2000.0)
-    await first.queue.save_step("later", "fetch", 1, b"42")
-    await first.queue.save_step("ended", "fetch", 1, b"43")
+    for run, result in {"later": b"42", "ended": b"43"}.items():
+        claim = await first.queue.claim_steps(run, any_kept=False)
+        await first.queue.save_step(run, "fetch", 1, result, claim=claim)
     await first.queue.forget_steps("ended")
     await first.end()
     second = Process(tmp_path)
     await second.start()
     assert (second.runs(), second.queue.next_due) == ([], 2000.0)
-    assert await second.queue.step_result("later", "fetch", 1) == b"42"
-    assert await second.queue.step_result("ended", "fetch", 1) is None
+    assert await second.queue.step_result("later", "fetch", 1, claim=claim) == b"42"
+    assert await second.queue.step_result("ended", "fetch", 1, claim=claim) is None
     await second.end()
 
 

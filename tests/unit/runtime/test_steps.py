@@ -5,35 +5,42 @@ from __future__ import annotations
 import pytest
 
 from tieline.events.memory import MemoryQueue
-from tieline.events.steps import RunSteps, RunTakenOver
+from tieline.events.queue import RunTakenOver, StepsClaim
+from tieline.events.steps import RunSteps
 
 pytestmark = pytest.mark.fast
 
 
 class SlowQueue(MemoryQueue):
-    """Its answers take longer than a lease, and meanwhile another pod does the run."""
+    """An answer takes longer than a lease, and meanwhile another pod does the run."""
 
-    async def knows(self, run: str) -> bool:
-        known = await super().knows(run)
-        await self.save_step(run, "book", 1, b"1")
-        return known
+    slow = ""
+    taken_over = False
 
-    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
-        found = await super().step_result(run, name, occurrence)
-        await self.save_step(run, "book", 1, b"1")
+    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
+        claim = await super().claim_steps(run, any_kept=any_kept)
+        if self.slow == "claim":
+            self.taken_over = True
+        return claim
+
+    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
+        found = await super().step_result(run, name, occurrence, claim=claim)
+        if self.slow == "result":
+            self.taken_over = True
         return found
 
 
-@pytest.mark.parametrize("may_have_results", [False, True])
+@pytest.mark.parametrize("slow", ["claim", "result"])
 async def test_a_step_is_not_done_again_when_the_lease_ends_while_the_engine_is_asked(
-    may_have_results: bool,
+    slow: str,
 ) -> None:
     queue = SlowQueue(clock=lambda: 0.0)
+    queue.slow = slow
     steps = RunSteps(
         queue,
         "run",
-        may_have_results=may_have_results,
-        held=lambda: not queue._steps,
+        may_have_results=True,
+        held=lambda: not queue.taken_over,
         clock=lambda: 0.0,
     )
     with pytest.raises(RunTakenOver):

@@ -15,8 +15,15 @@ from nats.aio.msg import Msg
 
 from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
 from tieline.events.engine.delivery_room import DeliveryRoom
-from tieline.events.queue import EventsUnavailableError, MessageTooLargeError, QueueFullError
-from tieline_protocol.event_streams import TTL, EventStreams
+from tieline.events.queue import (
+    EventsUnavailableError,
+    MessageTooLargeError,
+    QueueFullError,
+    RunTakenOver,
+    StepsClaim,
+)
+from tieline_common.backoff import exponential, jitter
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE, TTL, WRONG_SEQUENCE, EventStreams
 from tieline_protocol.events import (
     HEADER,
     MESSAGE_ID,
@@ -31,9 +38,12 @@ from tieline_protocol.events import (
 logger = logging.getLogger("tieline.events")
 
 _PUBLISH_ATTEMPTS = 3
+_READ_ATTEMPTS = 12
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 1.0
 _TAKEN = "maximum messages per subject exceeded"
-_WRONG_LAST_SEQUENCE = 10071
-_EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
+_EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
+"""The header with another subject than the message's own, which may have wildcards."""
 _TOO_LARGE = (10054, 10097)
 """JetStream's codes: of a message, and of its headers (64 KiB)."""
 _NOT_FOUND = 10043
@@ -189,32 +199,64 @@ class EngineStorage:
             if not page or offset >= info.get("total", 0):
                 return found
 
-    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
-        """See EventQueue."""
-        subject = self.streams.step(run, name, occurrence)
-        found = await self.connection.get(f"{self.streams.runs}.{subject}")
-        return found.data if found else None
+    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
+        """See EventQueue.
 
-    async def knows(self, run: str) -> bool:
-        """See EventQueue."""
+        Any server of a cluster answers, and may be behind. So it is asked for the claim as well, which is younger than
+        what is looked for: an answer is the oldest of what is asked for.
+        """
         streams = self.streams
-        return (
-            await self.connection.get(streams.runs, seq=1, next_by_subj=streams.all_of_run(run)) is not None
-        )
+        step, ended = streams.step(run, name, occurrence), streams.ended(run)
+        wanted = [step, ended, streams.steps_claim(run)]
+        for number in range(1, _READ_ATTEMPTS + 1):
+            found = await self.connection.get(streams.runs, multi_last=wanted)
+            headers = (found and found.headers) or {}
+            subject = headers.get("Nats-Subject")
+            if found is not None and subject == step:
+                return found.data
+            if subject == ended:
+                # Another pod has run it to its end meanwhile, and let go of the results.
+                raise RunTakenOver
+            if int(headers.get("Nats-Sequence", 0)) >= claim.number:
+                return None
+            await asyncio.sleep(jitter(exponential(number, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)))
+        raise EventsUnavailableError("A server of the event engine is behind; try again in a moment")
 
-    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
+    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
+        """See EventQueue. A claim is a message; whoever saves a step says that its own is the last one."""
+        subject = self.streams.steps_claim(run)
+        if not any_kept:
+            nothing = {_EXPECTED_SUBJECT: self.streams.all_of_run(run), EXPECTED_SEQUENCE: "0"}
+            number = await self._save_of_step(subject, b"", nothing)
+            if number is not None:
+                return StepsClaim(number, any_kept=False)
+        number = await self._save_of_step(subject, b"", {})
+        if number is None:
+            raise AssertionError("nothing is expected")
+        return StepsClaim(number, any_kept=True)
+
+    async def save_step(
+        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
+    ) -> None:
         """See EventQueue."""
-        headers = {_EXPECTED_SEQUENCE: "0", TTL: _STEPS_TTL}
         subject = self.streams.step(run, name, occurrence)
+        claimed = {_EXPECTED_SUBJECT: self.streams.steps_claim(run), EXPECTED_SEQUENCE: str(claim.number)}
+        if await self._save_of_step(subject, content, claimed) is None:
+            raise RunTakenOver
+
+    async def _save_of_step(self, subject: str, content: bytes, expected: Mapping[str, str]) -> int | None:
+        """The message's number; None where what it expects is not so."""
         try:
-            parsed(await self.connection.request(subject, content, headers=headers))
+            answer = parsed(
+                await self.connection.request(subject, content, headers={**expected, TTL: _STEPS_TTL})
+            )
         except RefusedByEngineError as error:
-            if error.code == _WRONG_LAST_SEQUENCE:
-                return False
+            if error.code in WRONG_SEQUENCE:
+                return None
             raise EventsUnavailableError(
                 f"The event engine keeps no more steps of this environment now: {error.description}"
             ) from None
-        return True
+        return int(answer["seq"])
 
     async def forget_steps(self, run: str) -> None:
         """See EventQueue."""
@@ -227,11 +269,11 @@ class EngineStorage:
 
     async def _mark_ended(self, run: str, content: bytes) -> bool | None:
         """Whether this is the run's first end; None where there is no room to note it."""
-        headers = {_EXPECTED_SEQUENCE: "0", TTL: _ENDED_TTL}
+        headers = {EXPECTED_SEQUENCE: "0", TTL: _ENDED_TTL}
         try:
             parsed(await self.connection.request(self.streams.ended(run), content, headers=headers))
         except RefusedByEngineError as error:
-            return False if error.code == _WRONG_LAST_SEQUENCE else None
+            return False if error.code in WRONG_SEQUENCE else None
         return True
 
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
@@ -246,10 +288,6 @@ class EngineStorage:
         """See EventQueue."""
         found = await self.connection.get(f"{self.streams.runs}.{self.streams.ended(run)}")
         return None if found is None else found.data
-
-    async def has_ended(self, run: str) -> bool:
-        """See EventQueue."""
-        return await self.end_of(run) is not None
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
