@@ -297,12 +297,12 @@ def test_an_editor_pauses_a_schedule_and_resumes_it(people: People, stage: Stage
     expect(nightly.get_by_text("paused", exact=True)).to_have_count(0)
 
 
-def test_an_editor_imports_a_description_searches_it_and_makes_a_system(
+def test_an_administrator_imports_a_description_searches_it_and_makes_a_system(
     people: People, tmp_path: Path
 ) -> None:
     file = tmp_path / "warehouse.json"
     file.write_text(as_json(WAREHOUSE))
-    ann = people.editor
+    ann = people.admin
     ann.open("/systems")
     ann.button("Import…").click()
     dialog = ann.page.get_by_role("dialog")

@@ -50,6 +50,9 @@ def run(
             history.round(number, seconds)
         log.note("Breaking the end on purpose, to see that it is noticed", shown=True)
         sabotage(history, history.peace())
+    except (DivergedError, UnnoticedError):
+        faulty.keep_logs(folder / "cluster")
+        raise
     finally:
         stage.stop()
         if not keep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import ssl
 import threading
@@ -40,6 +41,10 @@ class FaultyCluster:
     def up(self) -> Cluster:
         """Brings up what is not."""
         return self._provider.up()
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copies the logs of its programs to a new folder."""
+        shutil.copytree(self._state / "logs", folder)
 
     def down(self) -> None:
         """Removes it, paused programs too."""
