@@ -18,7 +18,7 @@ from tieline_core.kubernetes import (
     NotFound,
     Resource,
 )
-from tieline_operator.apply.conditions import find_condition, full_status
+from tieline_operator.apply.conditions import find_condition, full_status, is_terminating
 from tieline_operator.apply.diff import contained
 from tieline_operator.apply.drift import Drift, DriftReporter, LiveReader
 from tieline_operator.apply.event_recorder import EventRecorder
@@ -109,6 +109,8 @@ class Applier:
         somebody else), the object's Ready says so and the reconcile is repeated later. Raises KubeError for all
         other failures.
         """
+        if await self._was_deleted(resource, obj, plan):
+            return plan
         refusals, any_written = await self._children(resource, obj, plan)
         for deletion in plan.deletions:
             self.drifts.deleting(deletion.uid)
@@ -134,6 +136,21 @@ class Applier:
             if not conflict.other_uid:
                 raise
         return plan
+
+    async def _was_deleted(self, resource: Resource, obj: Object, plan: Plan) -> bool:
+        """Whether the children were deleted with the object, which the cache still has. Reads it from the API server.
+
+        What is made again under the name of a child could outlive the object: a garbage collector that could not follow
+        the API server either would not notice that the child was deleted, and would leave what that one owns.
+        """
+        missing = (child for child in plan.children if child.actual is None)
+        anew: list[Child | Creation] = [*plan.creations, *missing]
+        if not any(self.drifts.missing(each.resource, each.desired) for each in anew):
+            return False
+        live = await self._live(resource, obj)
+        if live is None or live["metadata"]["uid"] != obj["metadata"]["uid"]:
+            return True
+        return is_terminating(live)
 
     async def _children(self, resource: Resource, obj: Object, plan: Plan) -> tuple[Sequence[Refusal], bool]:
         """Creates and corrects the children; returns what could not be written, and whether any differed.
