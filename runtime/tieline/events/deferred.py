@@ -2,7 +2,8 @@
 
 import asyncio
 
-from tieline.events.queue import EventQueue, EventsUnavailableError, NoEvents, StepsClaim
+from tieline.events.queue import EventQueue, EventsUnavailableError, NoEvents
+from tieline.events.run_store import RunStore
 from tieline_protocol.events import EventMetadata
 
 _WAIT_SECONDS = 2.0
@@ -20,6 +21,11 @@ class DeferredQueue:
         self.target = target
         self._opened.set()
 
+    @property
+    def runs(self) -> RunStore:
+        """See EventQueue."""
+        return self.target.runs
+
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """See EventQueue."""
         return await self.target.publish(metadata, payload, until=until)
@@ -27,32 +33,6 @@ class DeferredQueue:
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
         """See EventQueue."""
         await self.target.requeue(metadata, payload)
-
-    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
-        """See EventQueue."""
-        return await self.target.step_result(run, name, occurrence, claim=claim)
-
-    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
-        """See EventQueue."""
-        return await self.target.claim_steps(run, any_kept=any_kept)
-
-    async def save_step(
-        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
-    ) -> None:
-        """See EventQueue."""
-        await self.target.save_step(run, name, occurrence, content, claim=claim)
-
-    async def forget_steps(self, run: str) -> None:
-        """See EventQueue."""
-        await self.target.forget_steps(run)
-
-    async def claim_end(self, run: str, content: bytes) -> bytes | None:
-        """See EventQueue."""
-        return await self.target.claim_end(run, content)
-
-    async def end_of(self, run: str) -> bytes | None:
-        """See EventQueue."""
-        return await self.target.end_of(run)
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""

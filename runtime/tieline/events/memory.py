@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tieline.events.queue import DeliveryHandler, EventsUnavailableError, RunTakenOver, StepsClaim
+from tieline.events.memory_runs import MemoryRuns
+from tieline.events.queue import DeliveryHandler, EventsUnavailableError
 from tieline_protocol import run_records
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunRecord
@@ -62,8 +63,7 @@ class MemoryQueue:
         self._later: list[tuple[float, int, _Stored]] = []
         self._numbers = itertools.count()
         self._ids: dict[str, float] = {}
-        self._steps: dict[str, dict[tuple[str, int], bytes]] = {}
-        self._claims: dict[str, int] = {}
+        self.runs = MemoryRuns(self.file)
         self._deliveries: dict[str, float] = {}
         self._changed = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
@@ -104,41 +104,6 @@ class MemoryQueue:
             self._wait(stored, until)
         else:
             self._enqueue(stored)
-
-    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
-        """See EventQueue."""
-        return self._steps.get(run, {}).get((name, occurrence))
-
-    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
-        """See EventQueue."""
-        claim = StepsClaim(next(self._numbers), any_kept or run in self._claims or run in self._steps)
-        self._claims[run] = claim.number
-        return claim
-
-    async def save_step(
-        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
-    ) -> None:
-        """See EventQueue."""
-        if self._claims.get(run) != claim.number:
-            raise RunTakenOver
-        steps = self._steps.setdefault(run, {})
-        if self.file is not None:
-            self.file.save_step(run, name, occurrence, content)
-        steps[name, occurrence] = content
-
-    async def forget_steps(self, run: str) -> None:
-        """See EventQueue."""
-        self._claims.pop(run, None)
-        if self._steps.pop(run, None) and self.file is not None:
-            self.file.forget_steps(run)
-
-    async def claim_end(self, run: str, content: bytes) -> bytes | None:
-        """Nobody else could have ended it."""
-        return None
-
-    async def end_of(self, run: str) -> bytes | None:
-        """See ``claim_end``."""
-        return None
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
@@ -202,8 +167,7 @@ class MemoryQueue:
         if self.file is None or self._runs_file:
             return
         await self.file.hold()
-        for run, name, occurrence, result in self.file.steps():
-            self._steps.setdefault(run, {})[name, occurrence] = result
+        self.runs.read()
         now = self.clock()
         for saved in self.file.events():
             stored = _Stored(saved.metadata, saved.payload, saved.number)

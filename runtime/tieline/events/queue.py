@@ -1,10 +1,11 @@
 """The port to whatever keeps events: the engine in a pod, memory on one's own desk and in tests."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tieline.errors import TielineError
+from tieline.events.memory_runs import MemoryRuns
+from tieline.events.run_store import RunStore
 from tieline_protocol.events import EventMetadata
 
 
@@ -36,19 +37,6 @@ class EventTooLargeError(TielineError):
     >>> issubclass(EventTooLargeError, TielineError)
     True
     """
-
-
-class RunTakenOver(BaseException):
-    """Ends a run that another pod may have begun with meanwhile: it must not record anything."""
-
-
-@dataclass(frozen=True)
-class StepsClaim:
-    """The right of one attempt to save steps of its run. It ends when another attempt claims them."""
-
-    number: int
-    any_kept: bool
-    """Whether something may be kept for the run already: results of steps, attempts, or that it has ended."""
 
 
 class Delivery(Protocol):
@@ -104,7 +92,11 @@ DeliveryHandler = Callable[[Delivery], Coroutine[Any, Any, None]]
 
 
 class EventQueue(Protocol):
-    """Keeps events until they have run, results of steps until their run has ended, and the run history."""
+    """Keeps events until they have run, and the run history."""
+
+    @property
+    def runs(self) -> RunStore:
+        """What is kept of the events that are tried again."""
 
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """Store an event, for a time (seconds since 1970) or for now; returns once it cannot get lost.
@@ -114,45 +106,6 @@ class EventQueue(Protocol):
 
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
         """Store an event that was handed out behind those with its key, which it had not told before.
-
-        Raises EventsUnavailableError.
-        """
-
-    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
-        """What ``save_step`` kept before the claim; None where there is nothing, and never will be of others.
-
-        Raises EventsUnavailableError, and RunTakenOver where there is nothing and the run has ended.
-        """
-
-    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
-        """Let one attempt alone save steps of the run from now on. What others have saved before can be read then.
-
-        Where ``any_kept`` is false the queue looks: an engine that was killed may hand out an event as if for the first
-        time. Raises EventsUnavailableError.
-        """
-
-    async def save_step(
-        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
-    ) -> None:
-        """Keep a step's result.
-
-        Raises EventsUnavailableError, and RunTakenOver where another attempt has claimed the steps.
-        """
-
-    async def forget_steps(self, run: str) -> None:
-        """Let go of the results of a run that has ended, and remember for a while that it has.
-
-        Raises EventsUnavailableError.
-        """
-
-    async def claim_end(self, run: str, content: bytes) -> bytes | None:
-        """Remember for a while how a run has ended. None where this is its first end, else what ``end_of`` returns.
-
-        Raises EventsUnavailableError.
-        """
-
-    async def end_of(self, run: str) -> bytes | None:
-        """What the run's first end was claimed with, empty where that is not kept; None where it has not ended.
 
         Raises EventsUnavailableError.
         """
@@ -170,6 +123,11 @@ class EventQueue(Protocol):
 class NoEvents:
     """Where there is no engine."""
 
+    @property
+    def runs(self) -> RunStore:
+        """Nothing is run that could have steps."""
+        return MemoryRuns()
+
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """Raises EventsUnavailableError."""
         raise EventsUnavailableError(
@@ -178,31 +136,7 @@ class NoEvents:
         )
 
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
-        """See ``step_result``."""
-
-    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
-        """Nothing runs here that could have steps."""
-        return None
-
-    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
-        """See ``step_result``."""
-        return StepsClaim(0, any_kept)
-
-    async def save_step(
-        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
-    ) -> None:
-        """See ``step_result``."""
-
-    async def forget_steps(self, run: str) -> None:
-        """See ``step_result``."""
-
-    async def claim_end(self, run: str, content: bytes) -> bytes | None:
-        """See ``step_result``."""
-        return None
-
-    async def end_of(self, run: str) -> bytes | None:
-        """See ``step_result``."""
-        return None
+        """See ``publish``; there is nothing to hand out."""
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """Nothing is shared between pods here."""
@@ -212,4 +146,4 @@ class NoEvents:
         """See ``knows_delivery``."""
 
     async def add_history(self, content: bytes) -> None:
-        """See ``step_result``."""
+        """Nobody reads it."""

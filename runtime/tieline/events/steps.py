@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline.errors import TielineError, reason
-from tieline.events.queue import EventQueue, RunTakenOver, StepsClaim
 from tieline.events.retry import Reject
+from tieline.events.run_store import RunStore, RunTakenOver, StepsClaim
 from tieline.plain_json import encode
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.run_records import StepRecord
@@ -92,7 +92,7 @@ class RunSteps:
 
     def __init__(
         self,
-        queue: EventQueue,
+        runs: RunStore,
         run: str,
         *,
         may_have_results: bool,
@@ -104,7 +104,7 @@ class RunSteps:
 
         ``may_have_results``: whether an earlier attempt is known of.
         """
-        self._queue = queue
+        self._runs = runs
         self._run = run
         self.idempotency_run = idempotency_run or run
         self._held = held
@@ -133,7 +133,7 @@ class RunSteps:
         found = None
         claim = await self._claimed()
         if self._may_have_results:
-            found = await self._queue.step_result(self._run, name, occurrence, claim=claim)
+            found = await self._runs.step_result(self._run, name, occurrence, claim=claim)
             self._check_held()
         key = f"{self.idempotency_run}/{hashed(name)}/{occurrence}"
         return BegunStep(name, occurrence, self._clock(), key, found)
@@ -167,7 +167,7 @@ class RunSteps:
         # One after the other: a cluster stores one message at a time that depends on a claim, and refuses others.
         async with self._writing:
             self._check_held()
-            await self._queue.save_step(self._run, step.name, step.occurrence, content, claim=claim)
+            await self._runs.save_step(self._run, step.name, step.occurrence, content, claim=claim)
         self._add(step)
         return json.loads(content)
 
@@ -182,7 +182,7 @@ class RunSteps:
         """Raises EventsUnavailableError, or RunTakenOver."""
         async with self._writing:
             if self._claim is None:
-                self._claim = await self._queue.claim_steps(self._run, any_kept=self._may_have_results)
+                self._claim = await self._runs.claim_steps(self._run, any_kept=self._may_have_results)
                 self._may_have_results |= self._claim.any_kept
                 # The answer may have taken longer than the lease.
                 self._check_held()

@@ -21,9 +21,10 @@ from tieline.context import WebhookDelivery, activation_key
 from tieline.errors import TielineError, reason
 from tieline.events.event import Event, EventTask
 from tieline.events.history import HistoryWriter
-from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError, RunTakenOver
+from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
 from tieline.events.retry import Reject, Retry
 from tieline.events.run_events import RunEvents
+from tieline.events.run_store import RunTakenOver
 from tieline.events.steps import RunSteps, SuspendedRun
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
@@ -383,7 +384,7 @@ class EventRuns:
                 f"Version {self._version} has no task {metadata.task!r}; deploy one that has it, or replay the event"
             )
         attempt.steps = RunSteps(
-            self._queue,
+            self._queue.runs,
             metadata.run,
             may_have_results=metadata.has_steps or attempt.number > 1,
             held=lambda: attempt.delivery.held,

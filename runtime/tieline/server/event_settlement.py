@@ -19,9 +19,9 @@ from tieline.events.queue import (
     EventTooLargeError,
     MessageTooLargeError,
     QueueFullError,
-    RunTakenOver,
 )
 from tieline.events.retry import Reject, RetryLater
+from tieline.events.run_store import RunTakenOver
 from tieline.server.event_attempt import Attempt
 from tieline.server.run_history import masked_error, masked_input
 from tieline.telemetry.metrics import Outcome
@@ -188,7 +188,7 @@ class EventSettlement:
 
         async def look() -> None:
             nonlocal first
-            first = await self._queue.end_of(run)
+            first = await self._queue.runs.end_of(run)
 
         await self.settled(look)
         if first is None:
@@ -308,7 +308,7 @@ class EventSettlement:
             return
         await self._history.write(record)
         if claims:
-            await self.settled(lambda: self._queue.forget_steps(record.id))
+            await self.settled(lambda: self._queue.runs.forget_steps(record.id))
 
     async def _claim_end(self, record: RunRecord) -> list[RunRecord] | None:
         """How a run has ended before, empty where that is not known; None where this is its first end."""
@@ -318,7 +318,7 @@ class EventSettlement:
 
         async def claim() -> None:
             nonlocal first
-            first = await self._queue.claim_end(record.id, content)
+            first = await self._queue.runs.claim_end(record.id, content)
 
         await self.settled(claim)
         return None if first is None else _claimed(first)

@@ -13,7 +13,7 @@ import pytest
 from tests.harness.processes.nats_server import NatsServer
 from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.storage import EngineStorage
-from tieline.events.queue import RunTakenOver
+from tieline.events.run_store import RunTakenOver
 from tieline.events.steps import RunSteps
 from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
@@ -45,7 +45,7 @@ async def pods(engine: NatsServer, tmp_path: Path) -> AsyncIterator[list[EngineS
 
 def attempt(pod: EngineStorage, run: str, *, retried: bool = False) -> RunSteps:
     """An attempt of a pod that believes that it alone has the run."""
-    return RunSteps(pod, run, may_have_results=retried, held=lambda: True, clock=pod.clock)
+    return RunSteps(pod.runs, run, may_have_results=retried, held=lambda: True, clock=pod.clock)
 
 
 @pytest.mark.parametrize("retried", [False, True], ids=["as if for the first time", "as a retry"])
@@ -80,7 +80,7 @@ async def test_an_attempt_whose_run_has_ended_elsewhere_records_nothing(pods: li
     first, second = attempt(pods[0], run), attempt(pods[1], run)
     late = await first.begin("book")
     await second.finish(await second.begin("book"), 1)
-    await pods[1].forget_steps(run)
+    await pods[1].runs.forget_steps(run)
     with pytest.raises(RunTakenOver):
         await first.finish(late, 2)
     with pytest.raises(RunTakenOver):
@@ -98,7 +98,7 @@ async def test_steps_of_one_attempt_side_by_side(pods: list[EngineStorage]) -> N
     assert await asyncio.gather(*(do(number) for number in range(20))) == list(range(20))
     kept = await pods[0].subjects(pods[0].streams.runs, pods[0].streams.all_of_run(run))
     assert len(kept) == 21
-    await pods[0].forget_steps(run)
+    await pods[0].runs.forget_steps(run)
     assert await pods[0].subjects(pods[0].streams.runs, pods[0].streams.all_of_run(run)) == {
         pods[0].streams.ended(run)
     }

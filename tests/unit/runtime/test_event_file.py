@@ -80,15 +80,15 @@ async def test_a_delayed_event_and_the_results_of_steps_are_kept(tmp_path: Path)
     metadata = EventMetadata(run="later", kind="event", task="t", queued_at=1000.0, key="a")
     await first.queue.publish(metadata, b"", until=2000.0)
     for run, result in {"later": b"42", "ended": b"43"}.items():
-        claim = await first.queue.claim_steps(run, any_kept=False)
-        await first.queue.save_step(run, "fetch", 1, result, claim=claim)
-    await first.queue.forget_steps("ended")
+        claim = await first.queue.runs.claim_steps(run, any_kept=False)
+        await first.queue.runs.save_step(run, "fetch", 1, result, claim=claim)
+    await first.queue.runs.forget_steps("ended")
     await first.end()
     second = Process(tmp_path)
     await second.start()
     assert (second.runs(), second.queue.next_due) == ([], 2000.0)
-    assert await second.queue.step_result("later", "fetch", 1, claim=claim) == b"42"
-    assert await second.queue.step_result("ended", "fetch", 1, claim=claim) is None
+    assert await second.queue.runs.step_result("later", "fetch", 1, claim=claim) == b"42"
+    assert await second.queue.runs.step_result("ended", "fetch", 1, claim=claim) is None
     await second.end()
 
 

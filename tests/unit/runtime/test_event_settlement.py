@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tieline.events.memory import MemoryQueue
+from tieline.events.memory_runs import MemoryRuns
 from tieline.testing import Project
 from tieline_protocol import run_records
 from tieline_protocol.run_records import ENDED, RunRecord
@@ -74,7 +74,7 @@ def test_who_cancels_a_run_as_it_ends_is_too_late(
             _before(monkeypatch, history, "write", cancel_at_end)
             _before(monkeypatch, history, "add", cancel_at_end)
         else:
-            _before(monkeypatch, MemoryQueue, "forget_steps", lambda _queue, run: cancel_once(run))
+            _before(monkeypatch, MemoryRuns, "forget_steps", lambda _runs, run: cancel_once(run))
             _before(monkeypatch, queue, "_wait", lambda stored, _until: cancel_once(stored.metadata.run))
         run = project.publish("task", payload)
         (attempt,) = project.run_events()
@@ -105,13 +105,13 @@ def test_the_end_of_a_pod_that_died_before_it_wrote_it_is_written_by_who_finds_i
 ) -> None:
     with _loaded(tmp_path) as project:
 
-        async def claimed(_queue: MemoryQueue, run: str, *_content: bytes) -> bytes:
+        async def claimed(_runs: MemoryRuns, run: str, *_content: bytes) -> bytes:
             first = RunRecord(
                 id=run, kind="event", task="task", status="succeeded", attempt=1, queued_at=1.0, at=2.0
             )
             return run_records.encode([first])
 
-        monkeypatch.setattr(MemoryQueue, found, claimed)
+        monkeypatch.setattr(MemoryRuns, found, claimed)
         run = project.publish("task", "reject")
         project.run_events()
         (end,) = [record for record in project._queue.history if record.status in ENDED]

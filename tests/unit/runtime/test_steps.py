@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tieline.events.memory import MemoryQueue
-from tieline.events.queue import RunTakenOver, StepsClaim
+from tieline.events.memory_runs import MemoryRuns
+from tieline.events.run_store import RunTakenOver, StepsClaim
 from tieline.events.steps import RunSteps
 
 pytestmark = pytest.mark.fast
 
 
-class SlowQueue(MemoryQueue):
+class SlowRuns(MemoryRuns):
     """An answer takes longer than a lease, and meanwhile another pod does the run."""
 
     slow = ""
@@ -34,13 +34,13 @@ class SlowQueue(MemoryQueue):
 async def test_a_step_is_not_done_again_when_the_lease_ends_while_the_engine_is_asked(
     slow: str,
 ) -> None:
-    queue = SlowQueue(clock=lambda: 0.0)
-    queue.slow = slow
+    runs = SlowRuns()
+    runs.slow = slow
     steps = RunSteps(
-        queue,
+        runs,
         "run",
         may_have_results=True,
-        held=lambda: not queue.taken_over,
+        held=lambda: not runs.taken_over,
         clock=lambda: 0.0,
     )
     with pytest.raises(RunTakenOver):

@@ -8,7 +8,8 @@ from nats.aio.msg import Msg
 
 from tieline.errors import reason
 from tieline.events.engine.deliveries import Lease, Leases
-from tieline.events.engine.storage import RELEASED, EngineStorage
+from tieline.events.engine.run_storage import RELEASED
+from tieline.events.engine.storage import EngineStorage
 from tieline.events.queue import DeliveryHandler, EventsUnavailableError
 from tieline_common.backoff import jitter
 from tieline_protocol.event_streams import KEY_TOKEN, subject_parts
@@ -119,7 +120,7 @@ class KeyedEvents:
             logger.error("Removed a message that is no event: %s", reason(error))
             await storage.delete(sequence)
             return None
-        state = await storage.state(metadata.run) if may_have_state else None
+        state = await storage.runs.state(metadata.run) if may_have_state else None
         if state is not None:
             metadata, until = state
             if until > storage.clock():
@@ -185,7 +186,7 @@ class KeyedDelivery:
         """See Delivery."""
         await self._storage.delete(self.sequence)
         if self._has_state:
-            await self._storage.forget_steps(self.metadata.run)
+            await self._storage.runs.forget_steps(self.metadata.run)
         self.settled = True
 
     async def wait(self, metadata: EventMetadata, until: float) -> bool:
@@ -217,7 +218,7 @@ class KeyedDelivery:
     async def release(self) -> None:
         """See Delivery."""
         if self.held:
-            await self._storage.save_released(self.metadata)
+            await self._storage.runs.save_released(self.metadata)
         await self._lease.release()
 
     async def hand_back(self) -> None:
@@ -225,5 +226,5 @@ class KeyedDelivery:
         self.settled = self.waits = True
 
     async def _save_state(self, metadata: EventMetadata, until: float) -> None:
-        await self._storage.save_state(metadata, until)
+        await self._storage.runs.save_state(metadata, until)
         self._has_state = True

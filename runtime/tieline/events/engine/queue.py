@@ -17,7 +17,8 @@ from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.deliveries import Lease, Leases
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.pull import Puller
-from tieline.events.engine.storage import RELEASED, EngineStorage
+from tieline.events.engine.run_storage import RELEASED
+from tieline.events.engine.storage import EngineStorage
 from tieline.events.engine.waiting_limit import WaitingLimit
 from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableError, QueueFullError
 from tieline_common.cancellation import cancel_and_wait
@@ -239,7 +240,7 @@ class _QueueDelivery:
         """See Delivery. That it was handed out before says only that one pod may have begun with it."""
         if self._lease.deliveries == 1:
             return 0
-        state = await self._storage.state(self.metadata.run)
+        state = await self._storage.runs.state(self.metadata.run)
         # What is kept may be of an attempt that ended by itself since.
         if state is None or state[0].attempt != self.metadata.attempt:
             return 1
@@ -249,12 +250,12 @@ class _QueueDelivery:
     async def begins(self, interruptions: int) -> None:
         """See Delivery."""
         if interruptions or self._was_released:
-            await self._storage.save_state(replace(self.metadata, interruptions=interruptions), 0)
+            await self._storage.runs.save_state(replace(self.metadata, interruptions=interruptions), 0)
 
     async def done(self) -> None:
         """See Delivery."""
         if self._was_released:
-            await self._storage.forget_steps(self.metadata.run)
+            await self._storage.runs.forget_steps(self.metadata.run)
         await self._lease.acknowledge()
 
     async def wait(self, metadata: EventMetadata, until: float) -> bool:
@@ -276,7 +277,7 @@ class _QueueDelivery:
     async def release(self) -> None:
         """See Delivery."""
         if self.held:
-            await self._storage.save_released(self.metadata)
+            await self._storage.runs.save_released(self.metadata)
         await self._lease.release()
 
     async def hand_back(self) -> None:

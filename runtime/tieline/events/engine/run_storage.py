@@ -1,0 +1,150 @@
+"""What a pod keeps of runs in its environment's stream ``run_<env>``: results of steps, attempts, and ends."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tieline.events.engine.connection import RefusedByEngineError, parsed
+from tieline.events.engine.stored_messages import StoredMessages, first_that_fits
+from tieline.events.queue import EventsUnavailableError
+from tieline.events.run_store import RunTakenOver, StepsClaim
+from tieline_common.backoff import exponential, jitter
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE, TTL, WRONG_SEQUENCE
+from tieline_protocol.events import HEADER, EventMetadata
+
+logger = logging.getLogger("tieline.events")
+
+_READ_ATTEMPTS = 12
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 1.0
+_EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
+"""The header with another subject than the message's own, which may have wildcards."""
+_UNTIL_HEADER = "Tieline-Until"
+_STEPS_TTL = "1440h"
+"""Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
+_ENDED_TTL = "1h"
+RELEASED = -1
+"""In the place of the number of interruptions: whoever had the event let go of it alive, so that the next one counts
+none."""
+
+
+class RunStorage:
+    """See RunStore. All of it raises EventsUnavailableError."""
+
+    def __init__(self, messages: StoredMessages) -> None:
+        self._messages = messages
+        self._connection = messages.connection
+        self._streams = messages.connection.streams
+
+    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
+        """See RunStore.
+
+        Any server of a cluster answers, and may be behind. So it is asked for the claim as well, which is younger than
+        what is looked for: an answer is the oldest of what is asked for.
+        """
+        streams = self._streams
+        step, ended = streams.step(run, name, occurrence), streams.ended(run)
+        wanted = [step, ended, streams.steps_claim(run)]
+        for number in range(1, _READ_ATTEMPTS + 1):
+            found = await self._connection.get(streams.runs, multi_last=wanted)
+            headers = (found and found.headers) or {}
+            subject = headers.get("Nats-Subject")
+            if found is not None and subject == step:
+                return found.data
+            if subject == ended:
+                # Another pod has run it to its end meanwhile, and let go of the results.
+                raise RunTakenOver
+            if int(headers.get("Nats-Sequence", 0)) >= claim.number:
+                return None
+            await asyncio.sleep(jitter(exponential(number, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)))
+        raise EventsUnavailableError("A server of the event engine is behind; try again in a moment")
+
+    async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
+        """See RunStore. A claim is a message; whoever saves a step says that its own is the last one."""
+        subject = self._streams.steps_claim(run)
+        if not any_kept:
+            nothing = {_EXPECTED_SUBJECT: self._streams.all_of_run(run), EXPECTED_SEQUENCE: "0"}
+            number = await self._save_of_step(subject, b"", nothing)
+            if number is not None:
+                return StepsClaim(number, any_kept=False)
+        number = await self._save_of_step(subject, b"", {})
+        if number is None:
+            raise AssertionError("nothing is expected")
+        return StepsClaim(number, any_kept=True)
+
+    async def save_step(
+        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
+    ) -> None:
+        """See RunStore."""
+        subject = self._streams.step(run, name, occurrence)
+        claimed = {_EXPECTED_SUBJECT: self._streams.steps_claim(run), EXPECTED_SEQUENCE: str(claim.number)}
+        if await self._save_of_step(subject, content, claimed) is None:
+            raise RunTakenOver
+
+    async def _save_of_step(self, subject: str, content: bytes, expected: Mapping[str, str]) -> int | None:
+        """The message's number; None where what it expects is not so."""
+        try:
+            answer = parsed(
+                await self._connection.request(subject, content, headers={**expected, TTL: _STEPS_TTL})
+            )
+        except RefusedByEngineError as error:
+            if error.code in WRONG_SEQUENCE:
+                return None
+            raise EventsUnavailableError(
+                f"The event engine keeps no more steps of this environment now: {error.description}"
+            ) from None
+        return int(answer["seq"])
+
+    async def forget_steps(self, run: str) -> None:
+        """See RunStore."""
+        marked = await self._mark_ended(run, b"") is not None
+        for subjects in (self._streams.steps(run), self._streams.run_state(run)):
+            await self._messages.purge(self._streams.runs, subjects)
+        # A full stream must not keep runs from ending, as that is what makes room in it.
+        if not marked and await self._mark_ended(run, b"") is None:
+            logger.warning("There is no room to note that the run %s has ended", run)
+
+    async def claim_end(self, run: str, content: bytes) -> bytes | None:
+        """See RunStore. Where there is no room to note it, it counts as the first."""
+        if await self._mark_ended(run, content) is not False:
+            return None
+        first = await self.end_of(run)
+        # This one, where its answer got lost.
+        return None if first == content else first
+
+    async def end_of(self, run: str) -> bytes | None:
+        """See RunStore."""
+        found = await self._connection.get(f"{self._streams.runs}.{self._streams.ended(run)}")
+        return None if found is None else found.data
+
+    async def _mark_ended(self, run: str, content: bytes) -> bool | None:
+        """Whether this is the run's first end; None where there is no room to note it."""
+        headers = {EXPECTED_SEQUENCE: "0", TTL: _ENDED_TTL}
+        try:
+            parsed(await self._connection.request(self._streams.ended(run), content, headers=headers))
+        except RefusedByEngineError as error:
+            return False if error.code in WRONG_SEQUENCE else None
+        return True
+
+    async def state(self, run: str) -> tuple[EventMetadata, float] | None:
+        """What ``save_state`` kept. Raises InvalidEventError, too."""
+        found = await self._connection.get(f"{self._streams.runs}.{self._streams.run_state(run)}")
+        if found is None:
+            return None
+        headers = found.headers or {}
+        return EventMetadata.parse(headers), float(headers.get(_UNTIL_HEADER, 0))
+
+    async def save_state(self, metadata: EventMetadata, until: float) -> None:
+        """Keep what the next attempt of a run has to know."""
+        more = {_UNTIL_HEADER: f"{until:.3f}", TTL: _STEPS_TTL}
+        subject = self._streams.run_state(metadata.run)
+        await first_that_fits(
+            metadata, lambda one: self._messages.store(subject, b"", {HEADER: one.header(), **more})
+        )
+
+    async def save_released(self, metadata: EventMetadata) -> None:
+        """Keep that the pod which lets go of an event did not die with it, if there is room. Raises nothing."""
+        with contextlib.suppress(EventsUnavailableError):
+            await self.save_state(replace(metadata, interruptions=RELEASED), 0)

@@ -1,0 +1,107 @@
+"""Storing messages in the streams of an environment, as a pod may."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
+from tieline.events.queue import EventsUnavailableError, MessageTooLargeError, QueueFullError
+from tieline_protocol.events import EventMetadata, InvalidEventError
+
+logger = logging.getLogger("tieline.events")
+
+_ATTEMPTS = 3
+_TAKEN = "maximum messages per subject exceeded"
+_TOO_LARGE = (10054, 10097)
+"""JetStream's codes: of a message, and of its headers (64 KiB)."""
+_CUT_ERROR = 100
+
+
+class StoredMessages:
+    """Stores and removes messages. All of it raises EventsUnavailableError."""
+
+    def __init__(self, connection: EngineConnection) -> None:
+        self.connection = connection
+
+    async def store(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> bool:
+        """Store a message; False when it is there already. Raises QueueFullError and MessageTooLargeError, too.
+
+        After an attempt without an answer, a duplicate is this message or one that somebody else has stored.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                answer = parsed(await self.connection.request(subject, payload, headers=headers))
+                if not answer.get("duplicate", False):
+                    return True
+                return attempt > 1 and await self._is_stored(answer, headers)
+            except RefusedByEngineError as error:
+                if _TAKEN in error.description:
+                    return attempt > 1
+                if error.code in _TOO_LARGE:
+                    raise MessageTooLargeError(
+                        f"The event engine takes no such message: {error.description}"
+                    ) from None
+                raise QueueFullError(
+                    f"The event engine accepts no more events of this environment now: {error.description}"
+                ) from None
+            except MessageTooLargeError:
+                raise
+            except EventsUnavailableError:
+                if attempt == _ATTEMPTS:
+                    raise
+                await asyncio.sleep(0.2 * attempt)
+        raise AssertionError("unreachable")
+
+    async def _is_stored(self, answer: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
+        """Whether it is an event's own message that JetStream took it for a duplicate of.
+
+        False as well where that message has run already, so that nobody can tell.
+        """
+        found = await self.connection.get(answer["stream"], seq=answer["seq"])
+        try:
+            return found is not None and _run_of(found.headers) == _run_of(headers)
+        except InvalidEventError:
+            return False
+
+    async def purge(self, stream: str, subjects: str) -> None:
+        """Remove all messages of a stream at subjects."""
+        try:
+            await self.connection.api(f"STREAM.PURGE.{stream}", filter=subjects)
+        except RefusedByEngineError as error:
+            raise EventsUnavailableError(error.description) from None
+
+
+def _run_of(headers: Mapping[str, str] | None) -> str:
+    """Raises InvalidEventError."""
+    return EventMetadata.parse(headers).run
+
+
+async def first_that_fits(
+    metadata: EventMetadata, store: Callable[[EventMetadata], Awaitable[object]]
+) -> None:
+    """Store the metadata of an accepted event. Where it is too large for a header, some of it is left out.
+
+    Raises MessageTooLargeError where even the rest is too large.
+    """
+    for one in _shorter(metadata):
+        try:
+            await store(one)
+        except MessageTooLargeError as error:
+            refused = error
+        else:
+            if one is not metadata:
+                logger.warning("The metadata of run %s was cut: %s", metadata.run, refused)
+            return
+    raise refused
+
+
+def _shorter(metadata: EventMetadata) -> Iterator[EventMetadata]:
+    """The metadata, and with less and less of what a run can do without: first of all of the reason for its end."""
+    yield metadata
+    failure = metadata.failure and metadata.failure[:_CUT_ERROR]
+    shorter = replace(metadata, failure=failure, published=(), traceparent=None)
+    yield shorter
+    if metadata.request is not None:
+        yield replace(shorter, request=replace(metadata.request, headers=[]))
