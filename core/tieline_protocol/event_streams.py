@@ -14,7 +14,7 @@ request names, and checks no permission for it, so permissions alone do not keep
 - ``run_<env>`` holds what runs must not forget: subject ``run.<env>.<run>.step.<name>.<occurrence>`` for a result of a
   step, ``run.<env>.<run>.step.~claim`` for the attempt that alone may store such results, ``run.<env>.<run>.state`` for
   the attempts of an event, ``run.<env>.<run>.ended`` for an hour after a run that had any of these,
-  ``run.<env>.<run>.cancelled`` for an hour after somebody cancelled one that waits, and
+  ``run.<env>.<run>.cancelled`` for an hour after somebody cancelled one, and
   ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
 
@@ -186,7 +186,7 @@ class EventStreams:
         return f"run.{self._own}.{run}.ended"
 
     def cancelled(self, run: str) -> str:
-        """The subject that says for a while that somebody cancels a run, so that no pod lets it wait any more."""
+        """The subject that says for a while that somebody cancels a run, so that no pod tries it again."""
         return f"run.{self._own}.{run}.cancelled"
 
     def delivery(self, key_hash: str) -> str:

@@ -201,7 +201,7 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     """Cancels a run. Raises ApiError, 409 for one that has ended.
 
     What is queued or waits is removed; a pod that runs it is told, and reports what becomes of it. One that is about to
-    have it wait finds what was said before that.
+    have it wait, or gets it after another one died with it, finds what was said before that.
     """
     if run.status in ENDED:
         raise errors.conflict(f"The run has ended: it is {run.status}")
@@ -209,8 +209,9 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     environment = platform.environments.of(streams)
     removed = False
     given: RunInput | None = None
-    if run.status != "running":
+    if run.source == "history":
         await _say_cancelled(environment, streams, run)
+    if run.status != "running":
         messages = await _remove_queued(platform, streams, run)
         removed = bool(messages)
         for subject in (streams.waiting(run.id), streams.due(run.id)):
@@ -320,7 +321,7 @@ async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) ->
 
 
 async def _say_cancelled(engine: EngineRequests, streams: EventStreams, run: Run) -> None:
-    """For a pod that stores the run's next attempt at this moment, after it would have been removed."""
+    """For a pod that stores the run's next attempt after it would have been removed, or that begins with it."""
     subject = streams.cancelled(run.id)
     try:
         await engine.ask(
@@ -330,7 +331,7 @@ async def _say_cancelled(engine: EngineRequests, streams: EventStreams, run: Run
         )
     except ApiError as error:
         # A full stream, or an account of an earlier release: what is stored is removed nevertheless.
-        logger.warning("Pods are not told that a run that waits is cancelled: %s", error.message)
+        logger.warning("Pods that get the run later do not know that it is cancelled: %s", error.message)
 
 
 async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> list[StoredMessage]:

@@ -51,6 +51,10 @@ class MemoryRuns:
         if self._steps.pop(run, None) and self._file is not None:
             self._file.forget_steps(run)
 
+    async def is_cancelled(self, run: str) -> bool:
+        """Whoever cancels a run does so in this process."""
+        return False
+
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """Nobody else could have ended it."""
         return None

@@ -44,6 +44,9 @@ class RunStore(Protocol):
     async def forget_steps(self, run: str) -> None:
         """Let go of the results of a run that has ended, and remember for a while that it has."""
 
+    async def is_cancelled(self, run: str) -> bool:
+        """Whether somebody has cancelled the run lately, wherever it was."""
+
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """Remember for a while how a run has ended. None where this is its first end, else what ``end_of`` returns."""
 

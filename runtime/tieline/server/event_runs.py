@@ -240,6 +240,10 @@ class EventRuns:
                 logger.error("%s %s is a dead letter: %s", kind.capitalize(), metadata.task, error)
                 outcome = await self._settlement.bury(attempt, error)
                 return True
+            if attempt.number > 1 and await self._queue.runs.is_cancelled(metadata.run):
+                # The pod that ran it did not hear of it, or died before it had said so.
+                outcome = await self._settlement.cancel(attempt)
+                return True
             async with self._suspects if kills >= _SUSPECT else contextlib.nullcontext():
                 outcome = await self._in_turn(attempt, task)
         except asyncio.CancelledError:

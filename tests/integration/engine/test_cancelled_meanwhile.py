@@ -31,6 +31,7 @@ from tieline_core.engine.streams import ensure_history
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import EventMetadata
+from tieline_protocol.run_records import RunStatus
 
 HOUR = 3600
 
@@ -74,12 +75,12 @@ class Stage:
         await run_actions.publish(self.dependencies, self.streams, metadata, b"{}")
         return metadata.run
 
-    async def cancel(self, run: str) -> None:
-        """As somebody does who has seen that it waits."""
+    async def cancel(self, run: str, status: RunStatus = "waiting") -> None:
+        """As somebody does who has seen it in this status."""
         organisation, environments = self.streams.organisation, (self.streams.environment,)
         found = await self.dependencies.runs.get(organisation, environments, run)
         assert found is not None
-        await run_actions.cancel(self.dependencies, organisation, replace(found, status="waiting"))
+        await run_actions.cancel(self.dependencies, organisation, replace(found, status=status))
 
     async def handle(self, delivery: Delivery) -> None:
         run = delivery.metadata.run
@@ -181,6 +182,14 @@ async def test_a_key_goes_on_when_the_run_it_waits_with_is_cancelled_as_another_
     behind = await stage.send("ann")
     await _empty(stage)
     assert stage.done == [behind]
+
+
+async def test_pods_that_get_a_run_later_know_that_it_was_cancelled_while_it_ran(stage: Stage) -> None:
+    run = await stage.send(None, fails=True)
+    await _settled(stage, run)
+    assert not await stage.pod.runs.is_cancelled(run)
+    await stage.cancel(run, "running")
+    assert await stage.pod.runs.is_cancelled(run)
 
 
 async def _settled(stage: Stage, run: str) -> None:

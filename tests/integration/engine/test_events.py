@@ -453,6 +453,26 @@ async def test_a_run_that_somebody_cancels_ends_and_its_key_goes_on(
     await status_of(environment, run, "cancelled")
 
 
+@pytest.mark.parametrize("task", ["slow", "ordered"])
+async def test_a_run_whose_pod_dies_before_it_hears_that_the_run_is_cancelled_is_not_tried_again(
+    environment: EventEnvironment, http: aiohttp.ClientSession, task: str
+) -> None:
+    first, streams = environment.pod(), environment.streams
+    payload = {"id": "A", "customer": "ann", "number": 1, "seconds": 30}
+    run = await published(http, first, task, payload)
+    begun = "begun A 1" if task == "slow" else "begun ann 1"
+    await lines(environment, begun)
+    first.signal(signal.SIGSTOP)
+    await environment.admin.jetstream().publish(streams.cancelled(run), stream=streams.runs)
+    first.signal(signal.SIGKILL)
+    second = environment.pod()
+    await published(http, second, "ordered", {"customer": "ann", "number": 2})
+    await lines(environment, "ann 2")
+    await status_of(environment, run, "cancelled")
+    await environment.until_nothing_waits()
+    assert environment.lines() == [begun, "ann 2"]
+
+
 async def test_keys_whose_token_got_lost_are_found(
     environment: EventEnvironment, http: aiohttp.ClientSession
 ) -> None:

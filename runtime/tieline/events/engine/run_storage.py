@@ -106,6 +106,10 @@ class RunStorage:
         if not marked and await self._mark_ended(run, b"") is None:
             logger.warning("There is no room to note that the run %s has ended", run)
 
+    async def is_cancelled(self, run: str) -> bool:
+        """See RunStore."""
+        return await self._connection.get(f"{self._streams.runs}.{self._streams.cancelled(run)}") is not None
+
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """See RunStore. Where there is no room to note it, it counts as the first."""
         if await self._mark_ended(run, content) is not False:

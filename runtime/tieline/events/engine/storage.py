@@ -95,10 +95,9 @@ class EngineStorage(StoredMessages):
 
         Ask once it is stored. Whoever cancels says so first, and removes what is stored then.
         """
-        streams = self.streams
-        if await self.connection.get(f"{streams.runs}.{streams.cancelled(run)}") is None:
+        if not await self.runs.is_cancelled(run):
             return False
-        await self.purge(streams.later, subject)
+        await self.purge(self.streams.later, subject)
         return True
 
     async def delete(self, sequence: int) -> None:
