@@ -1,9 +1,9 @@
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { useOwner } from "../api/access";
 import { type Connection, useTools } from "../api/connections";
 import { useOrganisation } from "../app/organisation";
-import { Card, Failure } from "./basics";
-import { Dialog } from "./Dialog";
+import { ActionDialog } from "./ActionDialog";
+import { Card } from "./basics";
 import { useToast } from "./Toasts";
 
 /** What agents may call through a connection. */
@@ -50,8 +50,7 @@ function AgentsDialog({ connection, onClose }: { connection: Connection; onClose
   const [names, setNames] = useState((connection.tools?.operations ?? []).join("\n"));
   const change = useTools(connection.id);
   const say = useToast();
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () => {
     const operations = names
       .split("\n")
       .map((each) => each.trim())
@@ -64,36 +63,26 @@ function AgentsDialog({ connection, onClose }: { connection: Connection; onClose
     });
   };
   return (
-    <Dialog
+    <ActionDialog
       title={`What agents may call through ${connection.name}`}
+      verb="Save"
+      action={change}
+      onSubmit={submit}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="submit" form="agents" className="button primary" disabled={change.isPending}>
-            Save
-          </button>
-        </>
-      }
     >
-      <form id="agents" className="stack-s" onSubmit={submit}>
-        <label className="row">
-          <input type="checkbox" checked={read} onChange={(event) => setRead(event.target.checked)} />
-          All operations with GET or HEAD
-        </label>
-        <label className="field">
-          Further operations, a name a line
-          <textarea
-            className="input mono"
-            rows={5}
-            value={names}
-            onChange={(event) => setNames(event.target.value)}
-          />
-        </label>
-      </form>
-      <Failure error={change.error} />
-    </Dialog>
+      <label className="row">
+        <input type="checkbox" checked={read} onChange={(event) => setRead(event.target.checked)} />
+        All operations with GET or HEAD
+      </label>
+      <label className="field">
+        Further operations, a name a line
+        <textarea
+          className="input mono"
+          rows={5}
+          value={names}
+          onChange={(event) => setNames(event.target.value)}
+        />
+      </label>
+    </ActionDialog>
   );
 }

@@ -7,8 +7,8 @@ import {
   useVersionFiles,
   type Version,
 } from "../api/projects";
+import { ActionDialog } from "./ActionDialog";
 import { Failure, Loading } from "./basics";
-import { Dialog } from "./Dialog";
 import { Diff } from "./Diff";
 import { useToast } from "./Toasts";
 
@@ -36,7 +36,7 @@ export function DeployDialog({
       : { type: "deployVersion", environment: environment.id, version: chosen };
   const title = from ? `Promote ${from.name} to ${environment.name}` : `Deploy to ${environment.name}`;
   return (
-    <ActionDialog
+    <EnvironmentDialog
       title={title}
       verb={from ? "Promote" : "Deploy"}
       action={action}
@@ -58,7 +58,7 @@ export function DeployDialog({
         </select>
       </div>
       <Changes project={project} environment={environment} chosen={chosen} />
-    </ActionDialog>
+    </EnvironmentDialog>
   );
 }
 
@@ -89,7 +89,7 @@ export function SuspendDialog({
   onClose: () => void;
 }) {
   return (
-    <ActionDialog
+    <EnvironmentDialog
       title={`Suspend ${environment.name}`}
       verb="Suspend"
       action={{ type: "suspend", environment: environment.id }}
@@ -97,7 +97,7 @@ export function SuspendDialog({
       onClose={onClose}
     >
       <p>Its pods stop. Webhooks are refused and schedules do not run until it is resumed.</p>
-    </ActionDialog>
+    </EnvironmentDialog>
   );
 }
 
@@ -114,7 +114,7 @@ export function ResumeDialog({
   onClose: () => void;
 }) {
   return (
-    <ActionDialog
+    <EnvironmentDialog
       title={`Resume ${environment.name}`}
       verb="Resume"
       action={{ type: "deployVersion", environment: environment.id, version: version.id }}
@@ -125,11 +125,11 @@ export function ResumeDialog({
         Its pods start again with {version.name}. Events that came meanwhile run then; due times of schedules that
         have passed do not.
       </p>
-    </ActionDialog>
+    </EnvironmentDialog>
   );
 }
 
-function ActionDialog({
+function EnvironmentDialog({
   title,
   verb,
   action,
@@ -154,28 +154,17 @@ function ActionDialog({
       },
     });
   return (
-    <Dialog
+    <ActionDialog
       title={title}
+      verb={verb}
+      working="Working…"
+      danger={action.type === "suspend"}
       wide
+      action={act}
+      onSubmit={go}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button
-            type="button"
-            className={action.type === "suspend" ? "button danger" : "button primary"}
-            disabled={act.isPending}
-            onClick={go}
-          >
-            {act.isPending ? "Working…" : verb}
-          </button>
-        </>
-      }
     >
       {children}
-      <Failure error={act.error} />
-    </Dialog>
+    </ActionDialog>
   );
 }

@@ -1,7 +1,7 @@
 import { useEffect } from "react";
 import { type RunFilters, useManyRuns } from "../api/runs";
-import { Failure, Loading } from "./basics";
-import { Dialog } from "./Dialog";
+import { ActionDialog } from "./ActionDialog";
+import { Loading } from "./basics";
 import { useToast } from "./Toasts";
 
 const WORDS = { replay: "Replay", cancel: "Cancel", discard: "Discard" };
@@ -32,24 +32,14 @@ export function ManyRunsDialog({
   };
   const found = count.data;
   return (
-    <Dialog
+    <ActionDialog
       title={`${WORDS[verb]} the runs that match`}
+      verb={`${WORDS[verb]} ${found?.count ?? ""}`}
+      danger={verb !== "replay"}
+      action={{ isPending: act.isPending, error: count.error ?? act.error }}
+      disabled={!found?.count}
+      onSubmit={() => void confirm()}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button
-            type="button"
-            className={verb === "replay" ? "button primary" : "button danger"}
-            disabled={!found?.count || act.isPending}
-            onClick={() => void confirm()}
-          >
-            {WORDS[verb]} {found?.count ?? ""}
-          </button>
-        </>
-      }
     >
       {count.isPending && <Loading what="the count" />}
       {found && (
@@ -59,7 +49,6 @@ export function ManyRunsDialog({
           {found.skipped > 0 && ` ${found.skipped} are left out: they cannot be acted on.`}
         </p>
       )}
-      <Failure error={count.error ?? act.error} />
-    </Dialog>
+    </ActionDialog>
   );
 }

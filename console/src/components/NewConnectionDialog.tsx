@@ -1,4 +1,4 @@
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { useLocation } from "wouter";
 import { useNewConnection } from "../api/connections";
 import { useProjects } from "../api/projects";
@@ -7,9 +7,8 @@ import { type Template, useNewTemplate, useTemplates } from "../api/templates";
 import { useOrganisation } from "../app/organisation";
 import { credentialOf, idOf, nameOf, planOf } from "../lib/credentials";
 import { path } from "../lib/links";
-import { Failure } from "./basics";
+import { ActionDialog } from "./ActionDialog";
 import { CredentialFields } from "./CredentialFields";
-import { Dialog } from "./Dialog";
 
 /** Makes a connection for a system of an environment; for a `system` that the environment lacks, adds it. */
 export function NewConnectionDialog({ system, onClose }: { system?: System; onClose: () => void }) {
@@ -32,8 +31,7 @@ export function NewConnectionDialog({ system, onClose }: { system?: System; onCl
   const making = useNewConnection();
   const adding = useNewTemplate();
 
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
+  const submit = async () => {
     if (!at) return;
     const credentials = used ? [{ authSchemeConfig: used, credential: credentialOf(plan, values) }] : [];
     try {
@@ -61,68 +59,57 @@ export function NewConnectionDialog({ system, onClose }: { system?: System; onCl
       // The mutations have the error, which is shown below.
     }
   };
-  const busy = making.isPending || adding.isPending;
   return (
-    <Dialog
+    <ActionDialog
       title={system ? `Connect ${system.name}` : "New connection"}
+      verb="Create"
+      working="Creating…"
+      action={{
+        isPending: making.isPending || adding.isPending,
+        error: templates.error ?? adding.error ?? making.error,
+      }}
+      disabled={!at || !(template || system)}
+      onSubmit={() => void submit()}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button
-            type="submit"
-            form="new-connection"
-            className="button primary"
-            disabled={busy || !at || !(template || system)}
-          >
-            {busy ? "Creating…" : "Create"}
-          </button>
-        </>
-      }
     >
-      <form id="new-connection" className="stack-s" onSubmit={submit}>
+      <Select
+        name="Environment"
+        value={at?.environment ?? ""}
+        onChange={setPlace}
+        options={places.map((each) => [each.environment, each.name])}
+      />
+      {found.length > 0 && (
         <Select
-          name="Environment"
-          value={at?.environment ?? ""}
-          onChange={setPlace}
-          options={places.map((each) => [each.environment, each.name])}
+          name="System, under the name that code uses"
+          value={template?.connectionTemplateId ?? ""}
+          onChange={setChosen}
+          options={found.map((each) => [
+            each.connectionTemplateId ?? "",
+            `${each.name}${each.dynamic ? " (each user's own)" : ""} · ${each.domain}`,
+          ])}
         />
-        {found.length > 0 && (
-          <Select
-            name="System, under the name that code uses"
-            value={template?.connectionTemplateId ?? ""}
-            onChange={setChosen}
-            options={found.map((each) => [
-              each.connectionTemplateId ?? "",
-              `${each.name}${each.dynamic ? " (each user's own)" : ""} · ${each.domain}`,
-            ])}
-          />
-        )}
-        {templates.data && found.length === 0 && (
-          <p className="note">
-            {system
-              ? `The environment gets ${system.name} under the name ${codeName(system.name)}.`
-              : "This environment has no system yet. Open one under Systems, and connect it from there."}
-          </p>
-        )}
-        <Input name="Name" value={name} onChange={setName} required />
-        {template?.dynamic && (
-          <Input name="The user whose it is, by the id in your application" value={user} onChange={setUser} />
-        )}
-        {schemes.length > 1 && (
-          <Select
-            name="How to authenticate"
-            value={used ? idOf(used) : ""}
-            onChange={setScheme}
-            options={schemes.map((each) => [idOf(each), nameOf(each)])}
-          />
-        )}
-        {(template || system) && <CredentialFields plan={plan} values={values} onChange={setValues} />}
-      </form>
-      <Failure error={templates.error ?? adding.error ?? making.error} />
-    </Dialog>
+      )}
+      {templates.data && found.length === 0 && (
+        <p className="note">
+          {system
+            ? `The environment gets ${system.name} under the name ${codeName(system.name)}.`
+            : "This environment has no system yet. Open one under Systems, and connect it from there."}
+        </p>
+      )}
+      <Input name="Name" value={name} onChange={setName} required />
+      {template?.dynamic && (
+        <Input name="The user whose it is, by the id in your application" value={user} onChange={setUser} />
+      )}
+      {schemes.length > 1 && (
+        <Select
+          name="How to authenticate"
+          value={used ? idOf(used) : ""}
+          onChange={setScheme}
+          options={schemes.map((each) => [idOf(each), nameOf(each)])}
+        />
+      )}
+      {(template || system) && <CredentialFields plan={plan} values={values} onChange={setValues} />}
+    </ActionDialog>
   );
 }
 

@@ -3,8 +3,7 @@ import { useLocation } from "wouter";
 import { type RunDetail, useRunAction } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
 import { path } from "../lib/links";
-import { Failure } from "./basics";
-import { Dialog } from "./Dialog";
+import { ActionDialog } from "./ActionDialog";
 import { useToast } from "./Toasts";
 
 /** Runs it again, with its own input or another one. */
@@ -37,19 +36,12 @@ export function ReplayDialog({ project, run, onClose }: { project: string; run: 
     );
   };
   return (
-    <Dialog
+    <ActionDialog
       title={`Replay ${run.task}`}
+      verb="Replay"
+      action={{ isPending: action.isPending, error }}
+      onSubmit={replay}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="button" className="button primary" disabled={action.isPending} onClick={replay}>
-            Replay
-          </button>
-        </>
-      }
     >
       <div className="field">
         <label htmlFor="payload">Payload (JSON). As it is, the run gets the input that it had.</label>
@@ -62,7 +54,6 @@ export function ReplayDialog({ project, run, onClose }: { project: string; run: 
           onChange={(event) => setText(event.target.value)}
         />
       </div>
-      <Failure error={error} />
-    </Dialog>
+    </ActionDialog>
   );
 }

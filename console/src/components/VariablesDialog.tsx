@@ -1,9 +1,9 @@
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { ApiError } from "../api/client";
 import { type Activation, useVariables, useVariablesSchema } from "../api/users";
 import { changedValues, propertiesOf, type Schema } from "../lib/schema";
-import { Failure, Loading } from "./basics";
-import { Dialog } from "./Dialog";
+import { ActionDialog } from "./ActionDialog";
+import { Loading } from "./basics";
 import { SchemaForm } from "./SchemaForm";
 import { useToast } from "./Toasts";
 
@@ -23,8 +23,7 @@ export function VariablesDialog({
   const [values, setValues] = useState<Record<string, unknown>>(activation.dynamicVariables);
   const changes = changedValues(activation.dynamicVariables, values);
   const count = Object.keys(changes).length;
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () => {
     change.mutate(changes, {
       onSuccess: () => {
         say("The variables are stored. Pods use them within seconds.");
@@ -37,34 +36,18 @@ export function VariablesDialog({
     change.error instanceof ApiError ? change.error.fields.map((each) => [each.field, each.message]) : [],
   );
   return (
-    <Dialog
+    <ActionDialog
       title="Variables"
+      verb={count === 1 ? "Store one change" : `Store ${count} changes`}
       wide
+      action={{ isPending: change.isPending, error: schema.error ?? change.error }}
+      disabled={count === 0}
+      onSubmit={submit}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button
-            type="submit"
-            form="variables"
-            className="button primary"
-            disabled={count === 0 || change.isPending}
-          >
-            {count === 1 ? "Store one change" : `Store ${count} changes`}
-          </button>
-        </>
-      }
     >
       {schema.isPending && <Loading what="the schema" />}
       {shown && propertiesOf(shown).length === 0 && <p className="note">The project's schema names no variable.</p>}
-      {shown && (
-        <form id="variables" className="stack" onSubmit={submit}>
-          <SchemaForm schema={shown} values={values} problems={problems} onChange={setValues} />
-        </form>
-      )}
-      <Failure error={schema.error ?? change.error} />
-    </Dialog>
+      {shown && <SchemaForm schema={shown} values={values} problems={problems} onChange={setValues} />}
+    </ActionDialog>
   );
 }

@@ -1,4 +1,4 @@
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { Link } from "wouter";
 import {
   type ApiKey,
@@ -9,6 +9,7 @@ import {
   useRoleBindings,
 } from "../api/access";
 import { useOrganisation } from "../app/organisation";
+import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Card, Command, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ChangesCard } from "../components/Changes";
 import { Dialog } from "../components/Dialog";
@@ -126,23 +127,16 @@ function RevokeDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void
       },
     });
   return (
-    <Dialog
+    <ActionDialog
       title={`Revoke the key of ${apiKey.user}`}
+      verb="Revoke"
+      danger
+      action={revocation}
+      onSubmit={revoke}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="button" className="button danger" disabled={revocation.isPending} onClick={revoke}>
-            Revoke
-          </button>
-        </>
-      }
     >
       <p>Programs that use it are refused from now on. This cannot be undone.</p>
-      <Failure error={revocation.error} />
-    </Dialog>
+    </ActionDialog>
   );
 }
 
@@ -158,77 +152,67 @@ function NewKeyDialog({ onClose }: { onClose: () => void }) {
   const making = useNewKey();
   const [user, setUser] = useState("");
   const [days, setDays] = useState("90");
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () => {
     const expiresAt = days ? new Date(Date.now() + Number(days) * DAY_MS).toISOString() : undefined;
     making.mutate({ user, groups: [], expiresAt });
   };
   const made = making.data;
-  return (
-    <Dialog
-      title={made ? `The key of ${made.user}` : "New API key"}
-      wide={made !== undefined}
-      onClose={onClose}
-      foot={
-        <>
+  if (made) {
+    return (
+      <Dialog
+        title={`The key of ${made.user}`}
+        wide
+        onClose={onClose}
+        foot={
           <button type="button" className="button" onClick={onClose}>
-            {made ? "I have stored it" : "Close"}
+            I have stored it
           </button>
-          {!made && (
-            <button type="submit" form="new-key" className="button primary" disabled={making.isPending}>
-              Create
-            </button>
-          )}
-        </>
-      }
-    >
-      {made ? (
-        <>
-          <p className="note warn">Store it now: it is never shown again.</p>
-          <Command>{made.key}</Command>
-          <Facts
-            of={[
-              ["Send it as", <code key="header">X-API-Key</code>],
-              ["Acts as", <code key="subject">{made.subject}</code>],
-              ["Role", made.role === "none" ? "none yet" : made.role],
-            ]}
-          />
-          {made.role === "none" && (
-            <>
-              <p>Give its user a role:</p>
-              <Command>{`kubectl create rolebinding ${made.user.toLowerCase().replace(/[^a-z0-9.-]/g, "-")} -n ${namespace} --clusterrole=tieline-editor --user=${made.subject}`}</Command>
-            </>
-          )}
-        </>
-      ) : (
-        <form id="new-key" className="stack-s" onSubmit={submit}>
-          <div className="field">
-            <label htmlFor="key-user">The user that it acts as, such as ci</label>
-            <input
-              id="key-user"
-              className="input"
-              required
-              autoComplete="off"
-              pattern="[A-Za-z0-9]([A-Za-z0-9._@\-]{0,126}[A-Za-z0-9])?"
-              title="Letters, digits and . _ @ -"
-              value={user}
-              onChange={(event) => setUser(event.target.value)}
-            />
-          </div>
-          <div className="field">
-            <label htmlFor="key-life">How long it is valid</label>
-            <select id="key-life" className="input" value={days} onChange={(event) => setDays(event.target.value)}>
-              {LIVES.map(([value, text]) => (
-                <option key={value} value={value}>
-                  {text}
-                </option>
-              ))}
-            </select>
-          </div>
-        </form>
-      )}
-      <Failure error={making.error} />
-    </Dialog>
+        }
+      >
+        <p className="note warn">Store it now: it is never shown again.</p>
+        <Command>{made.key}</Command>
+        <Facts
+          of={[
+            ["Send it as", <code key="header">X-API-Key</code>],
+            ["Acts as", <code key="subject">{made.subject}</code>],
+            ["Role", made.role === "none" ? "none yet" : made.role],
+          ]}
+        />
+        {made.role === "none" && (
+          <>
+            <p>Give its user a role:</p>
+            <Command>{`kubectl create rolebinding ${made.user.toLowerCase().replace(/[^a-z0-9.-]/g, "-")} -n ${namespace} --clusterrole=tieline-editor --user=${made.subject}`}</Command>
+          </>
+        )}
+      </Dialog>
+    );
+  }
+  return (
+    <ActionDialog title="New API key" verb="Create" action={making} onSubmit={submit} onClose={onClose}>
+      <div className="field">
+        <label htmlFor="key-user">The user that it acts as, such as ci</label>
+        <input
+          id="key-user"
+          className="input"
+          required
+          autoComplete="off"
+          pattern="[A-Za-z0-9]([A-Za-z0-9._@\-]{0,126}[A-Za-z0-9])?"
+          title="Letters, digits and . _ @ -"
+          value={user}
+          onChange={(event) => setUser(event.target.value)}
+        />
+      </div>
+      <div className="field">
+        <label htmlFor="key-life">How long it is valid</label>
+        <select id="key-life" className="input" value={days} onChange={(event) => setDays(event.target.value)}>
+          {LIVES.map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </div>
+    </ActionDialog>
   );
 }
 

@@ -14,11 +14,11 @@ import {
 } from "../api/connections";
 import { useSystem } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
+import { ActionDialog } from "../components/ActionDialog";
 import { AgentsCard } from "../components/AgentsCard";
 import { Card, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { CredentialFields } from "../components/CredentialFields";
-import { Dialog } from "../components/Dialog";
 import { useToast } from "../components/Toasts";
 import { credentialOf, nameOf, planOf } from "../lib/credentials";
 import { path, safeUrl } from "../lib/links";
@@ -165,8 +165,7 @@ function RotateDialog({ part, connection, onClose }: { part: Part; connection: C
   const rotation = useRotation(connection);
   const say = useToast();
   const plan = planOf(part.authSchemeConfig);
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () =>
     rotation.mutate(
       { part, credential: credentialOf(plan, values) },
       {
@@ -176,28 +175,17 @@ function RotateDialog({ part, connection, onClose }: { part: Part; connection: C
         },
       },
     );
-  };
   return (
-    <Dialog
+    <ActionDialog
       title={`Rotate a credential of ${connection.name}`}
+      verb="Rotate"
+      action={rotation}
+      onSubmit={submit}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="submit" form="rotate" className="button primary" disabled={rotation.isPending}>
-            Rotate
-          </button>
-        </>
-      }
     >
       <p className="dim">The new values are stored and never shown again. The old ones are gone then.</p>
-      <form id="rotate" className="stack-s" onSubmit={submit}>
-        <CredentialFields plan={plan} values={values} onChange={setValues} />
-      </form>
-      <Failure error={rotation.error} />
-    </Dialog>
+      <CredentialFields plan={plan} values={values} onChange={setValues} />
+    </ActionDialog>
   );
 }
 
@@ -293,22 +281,15 @@ function DeleteDialog({ connection, onClose }: { connection: Connection; onClose
       },
     });
   return (
-    <Dialog
+    <ActionDialog
       title={`Delete ${connection.name}`}
+      verb="Delete"
+      danger
+      action={deletion}
+      onSubmit={go}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="button" className="button danger" disabled={deletion.isPending} onClick={go}>
-            Delete
-          </button>
-        </>
-      }
     >
       <p>Its credentials are deleted too, and requests of code that uses it fail. This cannot be undone.</p>
-      <Failure error={deletion.error} />
-    </Dialog>
+    </ActionDialog>
   );
 }

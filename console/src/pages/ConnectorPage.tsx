@@ -1,4 +1,4 @@
-import { type FormEvent, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { Link, useLocation } from "wouter";
 import {
   type Action,
@@ -9,6 +9,7 @@ import {
   useSystemOf,
 } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
+import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { Dialog } from "../components/Dialog";
@@ -207,10 +208,6 @@ function SystemDialog({
     domain: hostOf(connector.baseUrl),
     templateBaseUrl: connector.baseUrl,
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    making.mutate({ version, ...values });
-  };
   const made = making.data;
   const field = (name: keyof typeof values, label: string) => (
     <label className="field">
@@ -224,12 +221,12 @@ function SystemDialog({
       />
     </label>
   );
-  return (
-    <Dialog
-      title={`Make a system of ${connector.name}`}
-      onClose={onClose}
-      foot={
-        made ? (
+  if (made) {
+    return (
+      <Dialog
+        title={`Make a system of ${connector.name}`}
+        onClose={onClose}
+        foot={
           <button
             type="button"
             className="button primary"
@@ -237,37 +234,30 @@ function SystemDialog({
           >
             Open the system
           </button>
-        ) : (
-          <>
-            <button type="button" className="button" onClick={onClose}>
-              Close
-            </button>
-            <button type="submit" form="new-system" className="button primary" disabled={making.isPending}>
-              Create
-            </button>
-          </>
-        )
-      }
+        }
+      >
+        <p className="note good">{made.name} is there.</p>
+        {made.messages.map((each) => (
+          <div key={each.text} className="row">
+            <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
+            <span className="break">{visible(each.text)}</span>
+          </div>
+        ))}
+      </Dialog>
+    );
+  }
+  return (
+    <ActionDialog
+      title={`Make a system of ${connector.name}`}
+      verb="Create"
+      action={making}
+      onSubmit={() => making.mutate({ version, ...values })}
+      onClose={onClose}
     >
-      {made ? (
-        <>
-          <p className="note good">{made.name} is there.</p>
-          {made.messages.map((each) => (
-            <div key={each.text} className="row">
-              <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
-              <span className="break">{visible(each.text)}</span>
-            </div>
-          ))}
-        </>
-      ) : (
-        <form id="new-system" className="stack-s" onSubmit={submit}>
-          {field("name", "Name")}
-          {field("domain", "Domain")}
-          {field("templateBaseUrl", "Base URL")}
-        </form>
-      )}
-      <Failure error={making.error} />
-    </Dialog>
+      {field("name", "Name")}
+      {field("domain", "Domain")}
+      {field("templateBaseUrl", "Base URL")}
+    </ActionDialog>
   );
 }
 

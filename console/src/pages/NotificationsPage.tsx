@@ -1,8 +1,8 @@
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { type Channel, useChannelAction, useChannels } from "../api/notifications";
 import { useOrganisation } from "../app/organisation";
+import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
-import { Dialog } from "../components/Dialog";
 import { visible } from "../lib/text";
 
 export default function NotificationsPage() {
@@ -61,28 +61,16 @@ function ChannelRow({ channel }: { channel: Channel }) {
         </button>
       )}
       {asking && (
-        <Dialog
+        <ActionDialog
           title={`Delete ${channel.name}`}
+          verb="Delete"
+          danger
+          action={action}
+          onSubmit={() => action.mutate({ type: "delete", channel: channel.id })}
           onClose={() => setAsking(false)}
-          foot={
-            <>
-              <button type="button" className="button" onClick={() => setAsking(false)}>
-                Close
-              </button>
-              <button
-                type="button"
-                className="button danger"
-                disabled={action.isPending}
-                onClick={() => action.mutate({ type: "delete", channel: channel.id })}
-              >
-                Delete
-              </button>
-            </>
-          }
         >
           <p>Notifications that use it are not delivered any more.</p>
-          <Failure error={action.error} />
-        </Dialog>
+        </ActionDialog>
       )}
     </section>
   );
@@ -92,8 +80,7 @@ function ChannelDialog({ onClose }: { onClose: () => void }) {
   const action = useChannelAction();
   const [type, setType] = useState<"slack" | "webhook">("slack");
   const [values, setValues] = useState({ name: "", url: "", secret: "" });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () => {
     const config = type === "slack" ? { url: values.url } : { url: values.url, secret: values.secret };
     action.mutate({ type: "create", channel: { name: values.name, type, config } }, { onSuccess: onClose });
   };
@@ -112,39 +99,22 @@ function ChannelDialog({ onClose }: { onClose: () => void }) {
     </div>
   );
   return (
-    <Dialog
-      title="New channel"
-      onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="submit" form="channel" className="button primary" disabled={action.isPending}>
-            Create
-          </button>
-        </>
-      }
-    >
-      <form id="channel" className="stack-s" onSubmit={submit}>
-        <div className="field">
-          <label htmlFor="channel-type">Type (a mail server is set up by a manifest)</label>
-          <select
-            id="channel-type"
-            className="input"
-            value={type}
-            onChange={(event) => setType(event.target.value === "slack" ? "slack" : "webhook")}
-          >
-            <option value="slack">Slack</option>
-            <option value="webhook">Signed webhook</option>
-          </select>
-        </div>
-        {field("name", "Name")}
-        {field("url", "URL", type === "slack" ? "password" : "url")}
-        {type === "webhook" &&
-          field("secret", "Signing secret: whsec_ and at least 24 bytes in base64", "password")}
-      </form>
-      <Failure error={action.error} />
-    </Dialog>
+    <ActionDialog title="New channel" verb="Create" action={action} onSubmit={submit} onClose={onClose}>
+      <div className="field">
+        <label htmlFor="channel-type">Type (a mail server is set up by a manifest)</label>
+        <select
+          id="channel-type"
+          className="input"
+          value={type}
+          onChange={(event) => setType(event.target.value === "slack" ? "slack" : "webhook")}
+        >
+          <option value="slack">Slack</option>
+          <option value="webhook">Signed webhook</option>
+        </select>
+      </div>
+      {field("name", "Name")}
+      {field("url", "URL", type === "slack" ? "password" : "url")}
+      {type === "webhook" && field("secret", "Signing secret: whsec_ and at least 24 bytes in base64", "password")}
+    </ActionDialog>
   );
 }

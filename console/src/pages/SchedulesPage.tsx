@@ -3,8 +3,8 @@ import { Link } from "wouter";
 import { useProjects } from "../api/projects";
 import { type Schedule, useScheduleAction, useSchedules } from "../api/schedules";
 import { useOrganisation } from "../app/organisation";
+import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
-import { Dialog } from "../components/Dialog";
 import { RunBadge } from "../components/status";
 import { useToast } from "../components/Toasts";
 import { useFilters } from "../lib/filters";
@@ -146,20 +146,7 @@ function RunNowDialog({
       },
     );
   return (
-    <Dialog
-      title={`Run ${schedule.name} now`}
-      onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="button" className="button primary" disabled={action.isPending} onClick={run}>
-            Run
-          </button>
-        </>
-      }
-    >
+    <ActionDialog title={`Run ${schedule.name} now`} verb="Run" action={action} onSubmit={run} onClose={onClose}>
       {schedule.activations === "users" && (
         <div className="field">
           <label htmlFor="run-user">For this user alone (empty: for all who are activated)</label>
@@ -167,7 +154,6 @@ function RunNowDialog({
         </div>
       )}
       {schedule.activations !== "users" && <p>It runs once, beside its due times.</p>}
-      <Failure error={action.error} />
-    </Dialog>
+    </ActionDialog>
   );
 }

@@ -1,9 +1,9 @@
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { Link } from "wouter";
 import { type System, useConnectors, useImport, useSystems } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
+import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
-import { Dialog } from "../components/Dialog";
 import { FoundOperations } from "../components/FoundOperations";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
@@ -127,68 +127,59 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
   const [connector, setConnector] = useState(fresh);
   const [version, setVersion] = useState("1.0.0");
   const [file, setFile] = useState<File>();
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () => {
     if (file) action.mutate({ connector, version, file });
   };
   return (
-    <Dialog
+    <ActionDialog
       title="Import an API description"
+      verb="Import"
+      working="Importing…"
       wide
+      action={action}
+      disabled={!file}
+      onSubmit={submit}
       onClose={onClose}
-      foot={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="submit" form="import" className="button primary" disabled={!file || action.isPending}>
-            {action.isPending ? "Importing…" : "Import"}
-          </button>
-        </>
-      }
     >
-      <form id="import" className="stack-s" onSubmit={submit}>
-        <div className="field">
-          <label htmlFor="connector">Connector</label>
-          <select
-            id="connector"
-            className="input"
-            value={connector}
-            onChange={(event) => setConnector(event.target.value)}
-          >
-            {!connectors.data?.items.some((each) => each.id === fresh) && (
-              <option value={fresh}>A new one, named as the description says</option>
-            )}
-            {connectors.data?.items
-              .filter((each) => !each.projectId)
-              .map((each) => (
-                <option key={each.id} value={each.id}>
-                  Another version of {each.name}
-                </option>
-              ))}
-          </select>
-        </div>
-        <div className="field">
-          <label htmlFor="import-version">Version</label>
-          <input
-            id="import-version"
-            className="input"
-            required
-            value={version}
-            onChange={(event) => setVersion(event.target.value)}
-          />
-        </div>
-        <div className="field">
-          <label htmlFor="file">OpenAPI or Swagger, as JSON or YAML</label>
-          <input
-            id="file"
-            type="file"
-            accept=".json,.yaml,.yml"
-            onChange={(event) => setFile(event.target.files?.[0])}
-          />
-        </div>
-      </form>
-      <Failure error={action.error} />
+      <div className="field">
+        <label htmlFor="connector">Connector</label>
+        <select
+          id="connector"
+          className="input"
+          value={connector}
+          onChange={(event) => setConnector(event.target.value)}
+        >
+          {!connectors.data?.items.some((each) => each.id === fresh) && (
+            <option value={fresh}>A new one, named as the description says</option>
+          )}
+          {connectors.data?.items
+            .filter((each) => !each.projectId)
+            .map((each) => (
+              <option key={each.id} value={each.id}>
+                Another version of {each.name}
+              </option>
+            ))}
+        </select>
+      </div>
+      <div className="field">
+        <label htmlFor="import-version">Version</label>
+        <input
+          id="import-version"
+          className="input"
+          required
+          value={version}
+          onChange={(event) => setVersion(event.target.value)}
+        />
+      </div>
+      <div className="field">
+        <label htmlFor="file">OpenAPI or Swagger, as JSON or YAML</label>
+        <input
+          id="file"
+          type="file"
+          accept=".json,.yaml,.yml"
+          onChange={(event) => setFile(event.target.files?.[0])}
+        />
+      </div>
       {action.data && (
         <div className="stack-s">
           <p className="note good">
@@ -207,6 +198,6 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
           ))}
         </div>
       )}
-    </Dialog>
+    </ActionDialog>
   );
 }
