@@ -88,14 +88,10 @@ async def page_of_runs(
 
 
 def selected_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[RunFilter, bool]:
-    """The runs that query and body select together."""
+    """The runs that query and body select together, and whether they are only counted."""
     project = need_project(call)
-    given = {
-        name: value
-        for source in (call.query, call.body)
-        for name, value in source.model_dump().items()
-        if value is not None and name not in ("dryRun", "dry_run")
-    }
+    given = agreed_selection(call.query, call.body)
+    dry_run = given.pop("dryRun", False)
     if not given:
         raise errors.invalid(
             "",
@@ -104,8 +100,17 @@ def selected_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[
         )
     selected = rest.SelectionQuery.model_validate(given)
     environments = environments_of([project], name=selected.project_env)
-    dry_run = call.query.dryRun if call.body.dry_run is None else call.body.dry_run
-    return _filter(call, selected, environments, [project]), bool(dry_run)
+    return _filter(call, selected, environments, [project]), dry_run
+
+
+def agreed_selection(query: rest.SelectionQuery, body: rest.SelectionBody) -> dict[str, Any]:
+    """The values of query and body by the query's names. ApiError 422 where they have different ones."""
+    given = {name: value for name, value in query.model_dump().items() if value is not None}
+    for field, value in body.model_dump().items():
+        name = "dryRun" if field == "dry_run" else field
+        if value is not None and given.setdefault(name, value) != value:
+            raise errors.invalid(name, "is in the query and in the body with different values; send it once")
+    return given
 
 
 def _filter(

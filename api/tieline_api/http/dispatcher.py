@@ -28,6 +28,7 @@ from tieline_api.http.request_body import (
     parameters_of,
     parse_json,
     read_body,
+    refuse_repeated_parameters,
     refuse_unknown_fields,
     refuse_unknown_parameters,
     unknown_parameters,
@@ -265,6 +266,7 @@ async def _query(
     body_fields = frozenset[str]() if operation.body is None else names_of(operation.body)
     if operation.strict:
         refuse_unknown_parameters(operation.query, request)
+        refuse_repeated_parameters(request)
     warnings = unknown_parameters(operation.query, request, body_fields=body_fields)
     if operation.query is None:
         return None, warnings

@@ -125,7 +125,8 @@ class Operation:
     keeps_body: bool = False
     """Whether the handler reads values of the body as they were sent, such as large numbers."""
     strict: bool = False
-    """Whether fields and parameters that it does not have are refused, rather than ignored with a warning."""
+    """Whether fields and parameters that it does not have are refused, rather than ignored with a warning, and so are
+    parameters with several values."""
     tail: bool = False
     """Whether the last part of the path may have slashes."""
     upload: bool = False

@@ -183,6 +183,21 @@ def refuse_unknown_parameters(model: type[BaseModel] | None, request: web.Reques
     _refuse("query parameter", request.query, parameters_of(model))
 
 
+def refuse_repeated_parameters(request: web.Request) -> None:
+    """ApiError 422 that names the query parameters that have several values: one of them would be ignored."""
+    values: dict[str, set[str]] = {}
+    for name, value in request.query.items():
+        values.setdefault(name, set()).add(value)
+    repeated = [
+        errors.FieldError(
+            name[:64], "is there several times with different values; send one request for each"
+        )
+        for name in islice((one for one, found in values.items() if len(found) > 1), errors.MAX_FIELDS)
+    ]
+    if repeated:
+        raise errors.invalid_fields(repeated)
+
+
 def _refuse(kind: str, given: Iterable[str], known: list[str]) -> None:
     unknown = [
         errors.FieldError(name[:64], f"is no {kind} of this operation{_suggestion(name, known)}")

@@ -484,6 +484,9 @@ def test_many_runs_are_counted_run_again_once_and_cancelled(deployed: Deployed) 
         ("cancel", {"status": "queued", "tsak": "other"}, "tsak"),
         ("cancel?tsak=other", {"status": "queued"}, "tsak"),
         ("replay?status=dead&first=1", None, "first"),
+        ("replay?status=dead&status=succeeded", None, "status"),
+        ("replay?status=dead", {"status": "succeeded"}, "status"),
+        ("cancel?dryRun=true", {"status": "queued", "dryRun": False}, "dryRun"),
     ):
         answer = deployed.client("POST", f"{deployed.path}/{path}", body)
         assert (answer.status, answer.fields) == (422, [named])
