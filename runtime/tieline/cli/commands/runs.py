@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from tieline.cli.commands.run_filters import (
     KeyOption,
@@ -68,6 +69,9 @@ def list_runs(
     until: UntilOption = None,
     search: SearchOption = None,
     key: KeyOption = None,
+    left: Annotated[
+        bool, typer.Option("--left", help="Only dead runs that were neither run again nor discarded.")
+    ] = False,
     limit: LimitOption = 20,
     context: ContextOption = None,
     organisation: OrganisationOption = None,
@@ -77,7 +81,12 @@ def list_runs(
     remote = client(context, organisation)
     path = "runs" if everywhere else f"projects/{project_id(remote, project)}/runs"
     filters = filters_of(environment, status, kind, task, user, version, since, until, search, key)
-    items = list(remote.pages(path, limit=limit, **filters))
+    if left:
+        if status not in (None, "dead"):
+            raise UsageError(f"--left is about dead runs, not about --status {status}")
+        filters |= {"status": "dead", "discarded": False, "replayed": False}
+    found = list(remote.pages(path, limit=limit + 1, **filters))
+    items = found[:limit]
     show(
         output,
         items,
@@ -85,7 +94,7 @@ def list_runs(
         lambda: [
             (
                 item["id"],
-                styled(item["status"]),
+                _status(item),
                 item["kind"],
                 item["task"],
                 (item.get("user") or {}).get("externalId"),
@@ -98,6 +107,8 @@ def list_runs(
         ],
         empty="There are no such runs.",
     )
+    if len(found) > limit:
+        note("There are more runs: use filters, or --limit")
 
 
 @runs.command("show")
@@ -126,9 +137,11 @@ def show_run(
             "key": found.get("key"),
             "queued": f"{local(found['queuedAt'])} ({age(found['queuedAt'])} ago)",
             "next attempt": local(found.get("nextAttemptAt")),
+            "activation": found.get("activationId"),
             "trace": found.get("traceId"),
             "replay of": found.get("replayOf"),
             "replayed by": found.get("replayedBy"),
+            "discarded": local(found.get("discardedAt")),
             "error": f"{error['type']}: {error['message']}" if error else None,
         },
     )
@@ -296,6 +309,16 @@ def _show_attempts(output: Output, run: Json) -> None:
                 for item in attempts
             ],
         )
+
+
+def _status(run: Json) -> Text:
+    """The status, and of a dead run what became of its dead letter."""
+    shown = styled(run["status"])
+    if run.get("replayedBy"):
+        shown.append(", replayed")
+    elif run.get("discardedAt"):
+        shown.append(", discarded")
+    return shown
 
 
 def _first_line(text: str | None) -> str:

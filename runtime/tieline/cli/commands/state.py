@@ -21,7 +21,11 @@ from tieline.cli.terminal import Output, say, show, write
 
 state = typer.Typer(no_args_is_help=True, help="List, read, set and delete the state of an activation.")
 StoreArgument = Annotated[
-    str, typer.Argument(metavar="ACTIVATION", help="The activation's id, as `activationId` in log lines.")
+    str,
+    typer.Argument(
+        metavar="ACTIVATION",
+        help="The activation's id: `activation` in `tieline runs show`, or `activationId` in log lines.",
+    ),
 ]
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key.")]
 

@@ -1,0 +1,77 @@
+"""``tieline runs``: which dead runs are left, what became of the others, and whether the list is all there is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.unit.cli.hostile_server import ID, ORGANISATION, Server, Tieline
+
+TIME = "2026-11-25T12:00:00.000Z"
+RUN = {"id": ID, "kind": "event", "task": "order.created", "status": "dead", "attempt": 1, "queuedAt": TIME}
+
+
+@pytest.fixture
+def runs(server: Server) -> list[dict[str, Any]]:
+    """The project's runs, which the test may change."""
+    found: list[dict[str, Any]] = [dict(RUN)]
+
+    def answer(path: str) -> tuple[int, Any, dict[str, str]]:
+        name = path.removeprefix(f"/api/v2/o/{ORGANISATION}/")
+        known = {
+            "projects": {"projects": [{"id": ID, "name": "orders", "environments": []}]},
+            f"projects/{ID}": {"id": ID, "name": "orders", "environments": []},
+            f"projects/{ID}/runs": {"items": found},
+            f"projects/{ID}/runs/{ID}": found[0],
+        }
+        return 200, known[name], {}
+
+    server.answer = answer
+    return found
+
+
+def asked(server: Server) -> dict[str, list[str]]:
+    """The query of the last request for runs."""
+    return parse_qs(urlsplit(server.requests[-1][0]).query)
+
+
+def test_dead_runs_that_are_left_are_those_neither_run_again_nor_discarded(
+    server: Server, tieline: Tieline, runs: list[dict[str, Any]]
+) -> None:
+    code, _, errors = tieline("runs", "list", "--project", "orders", "--left")
+    assert code == 0, errors
+    query = asked(server)
+    assert (query["status"], query["discarded"], query["replayed"]) == (["dead"], ["false"], ["false"])
+    code, _, errors = tieline("runs", "list", "--project", "orders", "--left", "--status", "succeeded")
+    assert code == 2
+    assert "--left" in errors
+
+
+def test_a_list_says_which_dead_letters_are_dealt_with(tieline: Tieline, runs: list[dict[str, Any]]) -> None:
+    runs[:] = [{**RUN, "replayedBy": ID}, {**RUN, "discardedAt": TIME}, RUN]
+    _, shown, _ = tieline("runs", "list", "--project", "orders")
+    assert [line.count("dead, replayed") for line in shown.splitlines()] == [0, 1, 0, 0]
+    assert [line.count("dead, discarded") for line in shown.splitlines()] == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("count", "more"), [(20, False), (21, True)])
+def test_a_list_that_is_cut_says_so_and_a_program_gets_what_it_asked_for(
+    tieline: Tieline, runs: list[dict[str, Any]], count: int, more: bool
+) -> None:
+    runs[:] = [RUN] * count
+    _, shown, errors = tieline("runs", "list", "--project", "orders", "--output", "json")
+    assert len(json.loads(shown)) == 20
+    assert ("--limit" in errors) == more
+
+
+def test_a_run_shows_its_activation_and_when_its_dead_letter_was_discarded(
+    tieline: Tieline, runs: list[dict[str, Any]]
+) -> None:
+    runs[:] = [{**RUN, "activationId": "01JD3YDBJAZX9KQW8T2V4N6P0H", "discardedAt": TIME}]
+    _, shown, _ = tieline("runs", "show", ID, "--project", "orders")
+    assert "01JD3YDBJAZX9KQW8T2V4N6P0H" in shown
+    (discarded,) = [line for line in shown.splitlines() if line.startswith("discarded:")]
+    assert "2026-11-25" in discarded
