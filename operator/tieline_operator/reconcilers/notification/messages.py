@@ -111,10 +111,10 @@ class Message:
         project = f"/api/v2/o/{place.organisation_id}/projects/{place.project_id}"
         match self.event:
             case NotificationEvent.RUN_DEAD:
-                return f"{project}/runs?status=dead&project_env={place.environment}"
-            case NotificationEvent.FAILURE_RATE:
-                return f"{project}/runs?status=failed&project_env={place.environment}"
-            case NotificationEvent.SCHEDULE_MISSED:
+                left = "status=dead&discarded=false&replayed=false"
+                return f"{project}/runs?{left}&project_env={place.environment}"
+            # Failed runs are "failed" or, of events, "dead"; a list has one status.
+            case NotificationEvent.FAILURE_RATE | NotificationEvent.SCHEDULE_MISSED:
                 return f"{project}/runs?project_env={place.environment}"
             case NotificationEvent.AUTHORISATION_NEEDED:
                 return f"{project}/connections"

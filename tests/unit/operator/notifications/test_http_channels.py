@@ -252,3 +252,18 @@ def test_the_path_in_a_message_is_one_of_the_rest_api(event: NotificationEvent) 
     assert pattern in known
     query = known[pattern]
     assert set(path.query) <= set(query.model_fields if query else ())
+
+
+def test_a_message_about_many_failures_does_not_lead_past_events_which_end_as_dead() -> None:
+    query = dict(URL(message(event=NotificationEvent.FAILURE_RATE).path).query)
+    assert query == {"project_env": PLACE.environment}
+
+
+def test_a_message_about_dead_letters_leads_to_those_that_are_left() -> None:
+    query = dict(URL(message(event=NotificationEvent.RUN_DEAD).path).query)
+    assert query == {
+        "status": "dead",
+        "discarded": "false",
+        "replayed": "false",
+        "project_env": PLACE.environment,
+    }
