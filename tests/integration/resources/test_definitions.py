@@ -498,7 +498,9 @@ def test_a_name_from_before_such_a_rule_can_stay(kubectl: Any, namespace: str, c
     strict["spec"]["versions"][0]["schema"] = schema
     try:
         kubectl("create", "-f", "-", stdin=json.dumps(lax))
-        kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/oldsystems.{group}")
+        # kubectl refuses to wait for a definition that has no conditions yet.
+        established = ("wait", "--for=condition=Established", "--timeout=60s", f"crd/oldsystems.{group}")
+        eventually("the definition", lambda: kubectl(*established, check=False).returncode == 0)
         old = yaml.safe_load(manifest(SYSTEM, name=" \u2028"))
         old["apiVersion"], old["kind"] = f"{group}/v1alpha1", "OldSystem"
         eventually(
