@@ -67,6 +67,11 @@ class Message:
         return " ".join(cleaned(line).split())
 
     @property
+    def sentence(self) -> str:
+        """What happened."""
+        return f"It is over. It was: {self.detail}" if self.phase is Phase.RESOLVED else self.detail
+
+    @property
     def text(self) -> str:
         """The message for people."""
         place = self.place
@@ -79,7 +84,7 @@ class Message:
         ]
         if self.ended_at:
             lines.append(f"Until: {format_time(self.ended_at)}")
-        lines += ["", self.detail]
+        lines += ["", self.sentence]
         if self.phase is Phase.STARTED:
             lines += ["", f"Next: {self.next_step}", f"  {self.command}"]
         return "\n".join(cleaned_lines("\n".join(lines)))
@@ -128,7 +133,7 @@ class Message:
             "event": str(self.event),
             "status": str(self.phase),
             "title": self.title,
-            "message": self.detail,
+            "message": self.sentence,
             "since": format_time(self.since),
             "organisationId": place.organisation_id,
             "project": {"id": place.project_id, "name": place.project_title},

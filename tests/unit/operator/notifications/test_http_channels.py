@@ -238,6 +238,7 @@ async def test_a_message_says_what_where_since_when_and_what_next() -> None:
     assert resolved.startswith("Resolved: Deploy failed: Order sync / production")
     assert "Until: 2026-11-21T12:05:00Z" in resolved
     assert "Next:" not in resolved
+    assert "It is over. It was: " in resolved
 
 
 @pytest.mark.parametrize("event", NotificationEvent)
