@@ -28,6 +28,7 @@ _PINNED = re.compile(
 _FIRST_WORD = re.compile(rf"(?P<name>{_NAME})(?P<rest>.{{0,200}})", re.DOTALL)
 _HASH = re.compile(r"\s--hash=(?P<algorithm>[a-z0-9]{1,16}):(?P<value>[0-9a-fA-F]{1,128})(?=\s|$)")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
+_OPTION = re.compile(r"(?:^|\s)--")
 _SEPARATORS = re.compile(r"[-_.]+")
 _MARKER = re.compile(r"[A-Za-z0-9_.,<>=!~'\"()* +-]+")
 _SHA256 = 64
@@ -139,7 +140,7 @@ def _package(statement: str, line: int) -> LockedPackage | Finding:
         return problem
     matches = list(_HASH.finditer(statement))
     requirement = statement[: matches[0].start()] if matches else statement
-    if "--" in requirement or (matches and statement[matches[-1].end() :].strip()):
+    if _OPTION.search(requirement) or (matches and statement[matches[-1].end() :].strip()):
         return _error(f"only --hash may follow a package; {_LOCK}", line)
     pinned = _PINNED.fullmatch(" ".join(requirement.split()))
     name = _FIRST_WORD.match(requirement)

@@ -116,6 +116,11 @@ def test_one_package_may_have_versions_for_different_conditions() -> None:
     assert len(locked(text).packages) == 2
 
 
+def test_a_name_may_have_two_hyphens_side_by_side() -> None:
+    (package,) = locked(f"zope--interface==1.0 --hash=sha256:{A}").packages
+    assert package.name == "zope-interface"
+
+
 def test_too_much_is_refused() -> None:
     many = "\n".join(f"p{number}==1 --hash=sha256:{A}" for number in range(MAX_PACKAGES + 1))
     assert f"{MAX_PACKAGES + 1} packages" in refused(many).message

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.processes.counting_provider import Counted
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
+from tests.harness.session.stalls import watched_stalls
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.internal.limited_pods import LimitedPods, limited_pods
@@ -19,6 +21,9 @@ from tests.integration.api.objects import make_project
 from tests.integration.api.pods import account_token
 
 pytestmark = pytest.mark.cluster
+
+_MEASUREMENTS = 4
+_LATE = 0.05
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +50,22 @@ def limited(
         yield made
 
 
+def measured(limited: LimitedPods, period: float) -> Counted:
+    """Again while the machine stalls for longer than requests may be late: they arrive together then."""
+    for _ in range(_MEASUREMENTS):
+        with watched_stalls() as stalls:
+            counted = limited.measure(seconds=8)
+        if stalls.longest < period * _LATE:
+            break
+    return counted
+
+
 @pytest.mark.parametrize(("requests", "per", "period"), [(100, "1s", 1.0), (300, "5s", 5.0)])
 def test_four_pods_never_send_more_than_the_limit(
     limited: LimitedPods, requests: int, per: str, period: float
 ) -> None:
     limited.limit(requests=requests, per=per)
-    counted = limited.measure(seconds=8)
+    counted = measured(limited, period)
     assert counted.worst(period) <= requests * 1.05
     # How much of it is used bench/limits.py measures; here no pod starves.
     assert len(counted.arrived) >= requests
