@@ -1,10 +1,10 @@
 """``python -m tests``: every test, in two sessions side by side.
 
-The fast tests come first: what is cheap to know is known before a cluster starts. Two sessions fit on two cores. One
-runs the fast tests, deploys the platform, and runs what needs it; its last tests compare granted and used rights
-(``tests/e2e/test_least_privilege.py``). The other one runs the rest: the slow unit tests, and then those on clusters of
-its own. It leaves a report of the rights that were used there; its output is shown when both have ended. Programs that
-take minutes to build are begun at once.
+The fast tests come first: what is cheap to know is known before a cluster starts. Most of the others wait for a
+cluster, so two sessions fit on two cores. One deploys the platform; its last tests compare granted and used rights
+(``tests/e2e/test_least_privilege.py``). The other one runs the rest on clusters of its own, and leaves a report of the
+rights that were used there; its output is shown when both have ended. Programs that take minutes to build are begun at
+once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ _BESIDE = sorted(
     if path.is_dir() and path.name not in ("api", "__pycache__")
 )
 PLATFORM = ("tests/integration/api", "tests/e2e")
-SLOW = ("tests/unit", "examples")
-OTHERS = ("tests/cluster", "tests/install", "-m", "not fast")
+OTHERS = ("tests/unit", "tests/cluster", "tests/install", "examples", "-m", "not fast")
 
 
 def main(more: Sequence[str]) -> int:
@@ -50,30 +49,29 @@ def main(more: Sequence[str]) -> int:
 
 
 def _all(more: Sequence[str]) -> int:
+    fast = _started(FAST, more)
+    with _ending([fast]):
+        if code := fast.wait():
+            return code
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryDirectory() as folder:
+        print("\nClusters, installation and slow unit tests run beside what follows\n", flush=True)
         # On a cluster that is given there is room for one session.
         given = "TIELINE_TEST_CONTEXT" in os.environ
-        others = (*SLOW, *OTHERS) if given else (*SLOW, *_BESIDE, *OTHERS)
+        others = OTHERS if given else (*_BESIDE, *OTHERS)
         platform = (*PLATFORM, *_BESIDE) if given else PLATFORM
         report = Path(folder, "report.json")
         beside = {"TIELINE_TEST_CLUSTER": f"{os.environ.get('TIELINE_TEST_CLUSTER', 'tests')}-2"}
-        print("\nSlow unit tests, clusters and installation run beside what follows\n", flush=True)
-        rest = _started(others, more, output, beside if given else {**beside, reports.WRITTEN: str(report)})
-        fast = _started(FAST, more)
-        with _ending([fast, rest]):
-            if code := fast.wait():
-                if rest.poll() is None:
-                    rest.send_signal(signal.SIGINT)
-                    rest.wait()
-                return code
-        sessions = [rest, _started(platform, more, None, {} if given else {reports.READ: str(report)})]
+        sessions = [
+            _started(others, more, output, beside if given else {**beside, reports.WRITTEN: str(report)}),
+            _started(platform, more, None, {} if given else {reports.READ: str(report)}),
+        ]
         with _ending(sessions):
             waiting = threading.Thread(target=_end_report, args=(sessions[0], report))
             waiting.start()
             codes = [session.wait() for session in sessions]
             waiting.join()
         output.seek(0)
-        print("\nSlow unit tests, clusters and installation:\n", output.read(), flush=True)
+        print("\nClusters, installation and slow unit tests:\n", output.read(), flush=True)
     return max(codes, key=abs)
 
 
