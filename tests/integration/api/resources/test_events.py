@@ -15,7 +15,7 @@ from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client, Server, of_engine
 from tests.integration.api.engine_objects import fetched, make_streams, message_at, stored
 from tests.integration.api.objects import MAIN, make_project
-from tests.integration.api.resources.test_runs import Deployed, deploy
+from tests.integration.api.resources.deployed_runs import Deployed
 from tests.unit.api.runs.run_records import life
 from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
@@ -23,11 +23,6 @@ from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, hashed
 from tieline_protocol.events import EventMetadata
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def deployed(client: Client, engine: NatsServer) -> Deployed:
-    return deploy(client, engine)
 
 
 def events(deployed: Deployed) -> str:
