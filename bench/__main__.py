@@ -22,6 +22,8 @@ def read_environment() -> None:
         name, _, value = line.removeprefix("export ").partition("=")
         if value:
             os.environ[name.strip()] = value.strip().strip("'\"")
+    # Without the port that is forwarded for browsers.
+    os.environ["TIELINE_URL"] = os.environ.get("TIELINE_SERVICE_URL") or os.environ["TIELINE_URL"]
 
 
 async def main() -> None:

@@ -19,6 +19,7 @@ from bench.figures import load_average, percentile, table
 from bench.local_platform import operator
 from bench.prerequisites import cluster
 from bench.processes import pod_variables, processor_time, resident, running
+from tests.harness.processes import engine_away
 from tests.harness.processes.ports import free_port
 from tieline_core.identity.ids import ORGANISATION_LABEL, new_id
 from tieline_core.identity.names import TOKEN_AUDIENCE, workload_name
@@ -131,6 +132,7 @@ async def measured(there: Place, count: int, folder: Path) -> list[str]:
     api_port, internal_port, port, health = free_port(), free_port(), free_port(), free_port()
     api, internal = f"http://127.0.0.1:{api_port}", f"http://127.0.0.1:{internal_port}"
     api_env = {
+        **engine_away.VARIABLES,
         "TIELINE_LISTEN_HOST": "127.0.0.1",
         "TIELINE_LISTEN_PORT": str(api_port),
         "TIELINE_INTERNAL_PORT": str(internal_port),

@@ -23,6 +23,7 @@ from bench.platform import Platform
 from bench.prerequisites import cluster
 from bench.processes import running
 from tests.harness.console.built import built_console
+from tests.harness.processes import engine_away
 from tests.harness.processes.ports import free_port
 from tieline_core.kubernetes.resources import PROJECTS
 
@@ -62,6 +63,8 @@ async def _fill(platform: Platform, namespace: str, count: int) -> None:
 async def _signed_in(browser: Browser, url: str, token: str) -> BrowserContext:
     context = await browser.new_context(viewport={"width": 1360, "height": 860})
     context.set_default_timeout(_PATIENCE_MS)
+    # With a stream open, the network is never idle.
+    await context.route("**/watch", lambda route: route.fulfill(status=404))
     page = await context.new_page()
     await page.goto(f"{url}/console/")
     await page.get_by_label("Token or API key").fill(token)
@@ -153,6 +156,7 @@ async def _own_api() -> AsyncIterator[str]:
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as folder:
         environment = {
+            **engine_away.VARIABLES,
             "TIELINE_LISTEN_HOST": "127.0.0.1",
             "TIELINE_LISTEN_PORT": str(port),
             "TIELINE_INTERNAL_PORT": str(free_port()),

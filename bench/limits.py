@@ -20,7 +20,7 @@ from tests.harness.processes.nats_server import running_nats_server
 from tests.harness.processes.running_api import RunningApi
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
-from tests.integration.api.internal.limited_pods import LimitedPods, limited_pods
+from tests.integration.api.pod_api.limited_pods import LimitedPods, limited_pods
 from tieline_protocol.request_limits import RequestLimits
 
 _LIMITS = (

@@ -13,6 +13,7 @@ import aiohttp
 
 from bench.platform import writes_in
 from bench.processes import processor_time, resident, running
+from tests.harness.processes import engine_away
 from tests.harness.processes.ports import free_port
 from tieline_core.kubernetes.kubeconfig import connection
 
@@ -75,6 +76,7 @@ async def operator(namespace: str, **more: str) -> AsyncIterator[Process]:
         "TIELINE_LEADER_ELECT": "false",
         "TIELINE_RUNTIME_IMAGE": "runtime",
         "TIELINE_API_URL": "http://api",
+        "TIELINE_ENGINE_URL": engine_away.URL,
         "TIELINE_HEALTH_PORT": str(health),
         "TIELINE_METRICS_PORT": str(metrics),
         "TIELINE_LOG_LEVEL": "WARNING",
@@ -97,6 +99,7 @@ async def api(folder: Path, namespace: str) -> AsyncIterator[Process]:
         "TIELINE_INTERNAL_PORT": str(free_port()),
         "TIELINE_METRICS_PORT": str(metrics),
         "TIELINE_TRACES_FILE": str(folder / "traces.db"),
+        **engine_away.VARIABLES,
         "TIELINE_RATE_LIMIT": "0",
         "TIELINE_LOG_LEVEL": "WARNING",
     }

@@ -3,7 +3,7 @@
 It serves the wheels in a folder as an index on this machine. The platform of ``.tieline/demo.env`` has to be set to it:
 ``TIELINE_PACKAGES_INDEX_URL=http://<an address of this machine that pods reach>:<port>/simple``.
 
-    pip download pandas --only-binary :all: --python-version 3.11 -d wheels
+    pip download pandas --only-binary :all: --python-version 3.13 -d wheels
     python -m bench.packages wheels --port 8799
 """
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import aiohttp
 
+from tests.harness.processes import engine_away
+
 
 def pod_variables(folder: Path, *, api: str, port: int, health: int) -> dict[str, str]:
     """The environment of a project's server that runs the code, and has the token, in a folder."""
@@ -18,6 +20,7 @@ def pod_variables(folder: Path, *, api: str, port: int, health: int) -> dict[str
         "TIELINE_CODE_DIR": str(folder),
         "TIELINE_TOKEN_FILE": str(folder / "token"),
         "TIELINE_API_URL": api,
+        "TIELINE_ENGINE_URL": engine_away.URL,
         "TIELINE_HOST": "127.0.0.1",
         "TIELINE_PORT": str(port),
         "TIELINE_HEALTH_PORT": str(health),

@@ -31,11 +31,11 @@ from tieline_core.kubernetes import Kube
 from tieline_core.kubernetes.resources import CONNECTIONS, HTTP_ROUTES, SECRETS, SYSTEMS
 from tieline_core.oauth.refresh_coordinator import RefreshCoordinator
 from tieline_core.oauth.state_store import OAuthStateStore
-from tieline_core.oauth.token_client import TokenClient
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.metrics import Metrics
 from tieline_operator.tokens.refresher import TokenRefresher
+from tieline_protocol.oauth.token_client import TokenClient
 
 COUNT = 10_000
 HOSTS = 4
@@ -164,15 +164,15 @@ async def measure(kube: Kube, namespace: str, provider: Provider, *, count: int)
     """Obtains all tokens, then refreshes all of them, and tells of both."""
     clock = Ahead()
     connector = aiohttp.TCPConnector(resolver=_ThisMachine(), limit=0)
-    world = ClusterCache.build(kube, [namespace])
-    await world.skip_unserved(HTTP_ROUTES)
-    await world.start()
-    await world.synced()
+    watched = ClusterCache.build(kube, [namespace], namespace)
+    await watched.skip_unserved(HTTP_ROUTES)
+    await watched.start()
+    await watched.synced()
     async with aiohttp.ClientSession(connector=connector) as session:
         token_manager = TokenManager(
             kube,
             client=TokenClient(session, now=clock),
-            lookups=LiveCredentialLookups(CacheDirectory(world), kube),
+            lookups=LiveCredentialLookups(CacheDirectory(watched), kube),
             states=OAuthStateStore(kube, seconds=60),
             refresher=RefreshCoordinator(kube, now=clock),
             now=clock,
@@ -181,9 +181,9 @@ async def measure(kube: Kube, namespace: str, provider: Provider, *, count: int)
         for what, ahead in (("obtained", 0), ("refreshed", _LIFETIME - 1)):
             clock.by = timedelta(seconds=ahead)
             metrics = Metrics()
-            refreshes = TokenRefresher(world, token_manager, metrics, now=clock, chance=lambda: 0.0)
+            refreshes = TokenRefresher(watched, token_manager, metrics, now=clock, chance=lambda: 0.0)
             rows.append([what, *await _run(kube, namespace, provider, refreshes, count)])
-    await world.stop()
+    await watched.stop()
     head = ["tokens", "seconds", "a second", "token requests", "most at once", "used twice", "API server"]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     title = (

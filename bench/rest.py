@@ -20,6 +20,7 @@ from bench.figures import load, table
 from bench.platform import Platform
 from bench.prerequisites import cluster
 from bench.processes import running
+from tests.harness.processes import engine_away
 from tests.harness.processes.ports import free_port
 from tieline_core.kubernetes.kubeconfig import connection
 from tieline_core.kubernetes.resources import SYSTEMS
@@ -197,6 +198,7 @@ async def _own_api() -> AsyncIterator[str]:
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as folder:
         environment = {
+            **engine_away.VARIABLES,
             "TIELINE_LISTEN_HOST": "127.0.0.1",
             "TIELINE_LISTEN_PORT": str(port),
             "TIELINE_INTERNAL_PORT": str(free_port()),

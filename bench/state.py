@@ -1,16 +1,14 @@
-"""``python -m bench.state``: what reading and writing ``ctx.state`` costs the API, before and after the event engine.
+"""``python -m bench.state``: what reading and writing ``ctx.state`` costs the API.
 
-*Before* is the store in ConfigMaps of the cluster that ``KUBECONFIG`` names, which installations without an engine
-still have; *after* the store in the engine, one encrypted server with the settings of the deployment. The floor is
-nats-py's key-value bucket on the same server. The stores are asked as the API's handlers ask them, without HTTP.
+The store is in the event engine, one encrypted server with the settings of the deployment. The floor is nats-py's
+key-value bucket on the same server. The store is asked as the API's handlers ask it, without HTTP.
 """
 
 import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,17 +20,12 @@ from bench.figures import Load, load, load_average, table
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually_async
 from tieline_api.engine.connection import Engine
-from tieline_api.store.config_map_documents import ConfigMapDocuments
-from tieline_api.store.documents import Documents, DocumentScope
-from tieline_api.store.engine_documents import EngineDocuments
-from tieline_api.store.state_scopes import STATE
-from tieline_core.engine.state_streams import StatePlace, ensure_state
+from tieline_api.state.documents import Documents
+from tieline_api.state.state_scopes import state_scope
+from tieline_core.engine.state_streams import ensure_state
 from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
-from tieline_core.kubernetes import AlreadyExists, Kube
-from tieline_core.kubernetes.resources import CONFIG_MAPS, NAMESPACES
 
-_NAMESPACE = "bench-state"
 _ACTIVATIONS = 16
 _IN_FLIGHT = (1, 16)
 _LIMITS = StreamLimits()
@@ -51,18 +44,9 @@ class System:
     read: Callable[[int], Awaitable[object]]
 
 
-def _documents(name: str, documents: Documents, owner: Mapping[str, str]) -> System:
+def _documents(name: str, documents: Documents) -> System:
     environment = new_id()
-    scopes = [
-        DocumentScope(
-            place=StatePlace.of_activation(_ORGANISATION, environment, new_id()),
-            namespace=_NAMESPACE,
-            name=f"state-{new_id().lower()}",
-            owner=owner,
-            bounds=STATE,
-        )
-        for _ in range(_ACTIVATIONS)
-    ]
+    scopes = [state_scope(_ORGANISATION, environment, new_id()) for _ in range(_ACTIVATIONS)]
 
     async def write(number: int, value: str) -> object:
         return await documents.put(scopes[number].document("cursor"), value, anyway=True, expected=None)
@@ -122,7 +106,7 @@ async def _connected(server: NatsServer) -> Engine:
     admin = await server.admin()
     await ensure_state(admin.jetstream(), _ORGANISATION, _LIMITS)
     await admin.close()
-    engine = Engine(server.url, str(server.credentials_file()), str(server.api_seed_file()))
+    engine = Engine((server.url,), server.credentials_file())
     await engine.start()
     await eventually_async("the engine", lambda: _is_connected(engine))
     return engine
@@ -132,41 +116,19 @@ async def _is_connected(engine: Engine) -> bool:
     return engine.connected
 
 
-async def _owner(kube: Kube) -> dict[str, str]:
-    """What the ConfigMaps go with when the namespace is cleaned up."""
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
-    with suppress(AlreadyExists):
-        await kube.create(NAMESPACES, namespace)
-    made = await kube.create(
-        CONFIG_MAPS,
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": f"owner-{new_id().lower()}", "namespace": _NAMESPACE},
-        },
-    )
-    metadata = made["metadata"]
-    return {"apiVersion": "v1", "kind": "ConfigMap", "name": metadata["name"], "uid": metadata["uid"]}
-
-
 async def main(arguments: argparse.Namespace) -> None:
     """Measures all systems in turns, and prints a table."""
     with tempfile.TemporaryDirectory() as folder, running_nats_server(Path(folder)) as server:
         engine = await _connected(server)
         admin = await server.admin()
-        kube = await Kube.connect()
-        owner = await _owner(kube)
         try:
             bucket = await admin.jetstream().create_key_value(KeyValueConfig(bucket="floor", history=1))
             systems = [
-                _documents("ConfigMaps (before)", ConfigMapDocuments(kube), owner),
-                _documents("event engine (after)", EngineDocuments(engine), owner),
+                _documents("event engine", Documents(engine)),
                 _bucket(bucket),
             ]
             rows = await _rows(systems, arguments)
         finally:
-            await kube.delete(CONFIG_MAPS, owner["name"], _NAMESPACE, uid=owner["uid"])
-            await kube.close()
             await admin.close()
             await engine.stop()
     headings = ["", "", "in flight", "a second", "in the rounds", "p50 ms", "p99 ms"]

@@ -1,10 +1,10 @@
-"""``python -m tests``: every test, in two sessions side by side.
+"""``python -m tests``: every test, in sessions side by side. ``python -m tests fast``: the fast ones alone.
 
-The fast tests come first: what is cheap to know is known before a cluster starts. Most of the others wait for a
-cluster, so two sessions fit on two cores. One deploys the platform; its last tests compare granted and used rights
-(``tests/e2e/test_least_privilege.py``). The other one runs the rest on clusters of its own, and leaves a report of the
-rights that were used there; its output is shown when both have ended. Programs that take minutes to build are begun at
-once.
+The fast tests come first: what is cheap to know is known before a cluster starts. They keep a core busy, so each of
+two sessions has about half of them. The others mostly wait for a cluster, so each of four sessions has some of them,
+and a cluster of its own. One deploys the platform; its last tests compare granted and used rights
+(``tests/e2e/test_least_privilege.py``). The others leave it a report of the rights that they used; their output is
+shown when all have ended. Programs that take minutes to build are begun at once.
 """
 
 from __future__ import annotations
@@ -23,20 +23,34 @@ from typing import IO
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.session import durations, reports
 from tests.harness.session.prebuild import BEGUN, begin
+from tests.harness.session.stages import SLOW
 
 NO_VARIABLES: Mapping[str, str] = {}
-FAST = ("tests/unit", "-m", "fast")
+_HALF = tuple(f"tests/unit/{folder}" for folder in ("api", "connectors", "kubernetes", "oauth", "operator"))
+FAST = (
+    (*_HALF, "-m", "fast"),
+    ("tests/unit", *(f"--ignore={folder}" for folder in _HALF), "-m", "fast"),
+)
 _BESIDE = sorted(
     f"tests/integration/{path.name}"
     for path in (ROOT / "tests/integration").iterdir()
     if path.is_dir() and path.name not in ("api", "__pycache__")
 )
-PLATFORM = ("tests/integration/api", "tests/e2e")
-OTHERS = ("tests/unit", "tests/cluster", "tests/install", "examples", "-m", "not fast")
+PLATFORM = ("tests/e2e",)
+API = ("tests/integration/api",)
+OTHERS = (*SLOW, "tests/cluster", "tests/install", "examples")
+BESIDE: Mapping[str, Sequence[str]] = {
+    "REST API": API,
+    "Operator, engine and others on a cluster": _BESIDE,
+    "Clusters, installation and slow unit tests": OTHERS,
+}
+"""The sessions beside the one that deploys the platform, by what they are called in the output."""
 
 
 def main(more: Sequence[str]) -> int:
     """Runs all with ``more`` arguments for pytest; the worst exit code."""
+    if more and more[0] == "fast":
+        return _fast(more[1:])
     stop = begin()
     with tempfile.NamedTemporaryFile() as file:
         os.environ[durations.FILE] = file.name
@@ -45,39 +59,67 @@ def main(more: Sequence[str]) -> int:
         finally:
             stop()
             print(f"\nThe slowest tests and fixtures:\n{durations.slowest(Path(file.name))}")
-            print(f"\nThe slowest folders:\n{durations.slowest_folders(Path(file.name))}", flush=True)
+            print(f"\nThe slowest folders:\n{durations.slowest_folders(Path(file.name))}")
+            print(f"\nThe busiest folders:\n{durations.busiest_folders(Path(file.name))}", flush=True)
 
 
 def _all(more: Sequence[str]) -> int:
-    fast = _started(FAST, more)
-    with _ending([fast]):
-        if code := fast.wait():
-            return code
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryDirectory() as folder:
-        print("\nClusters, installation and slow unit tests run beside what follows\n", flush=True)
-        # On a cluster that is given there is room for one session.
-        given = "TIELINE_TEST_CONTEXT" in os.environ
-        others = OTHERS if given else (*_BESIDE, *OTHERS)
-        platform = (*PLATFORM, *_BESIDE) if given else PLATFORM
-        report = Path(folder, "report.json")
-        beside = {"TIELINE_TEST_CLUSTER": f"{os.environ.get('TIELINE_TEST_CLUSTER', 'tests')}-2"}
-        sessions = [
-            _started(others, more, output, beside if given else {**beside, reports.WRITTEN: str(report)}),
-            _started(platform, more, None, {} if given else {reports.READ: str(report)}),
-        ]
+    if code := _fast(more):
+        return code
+    # On a cluster that is given there is room for one session beside those that need none.
+    given = "TIELINE_TEST_CONTEXT" in os.environ
+    beside = {"Clusters, installation and slow unit tests": OTHERS} if given else BESIDE
+    platform = (*API, *PLATFORM, *_BESIDE) if given else PLATFORM
+    print(f"\nBeside what follows run: {'; '.join(beside)}\n", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        started = {
+            title: _Beside(folder / f"{number}", tests, more, number=None if given else number)
+            for number, (title, tests) in enumerate(beside.items(), start=2)
+        }
+        read = os.pathsep.join(str(one.report) for one in started.values())
+        sessions = [one.session for one in started.values()]
+        sessions.append(_started(platform, more, None, {} if given else {reports.READ: read}))
         with _ending(sessions):
-            waiting = threading.Thread(target=_end_report, args=(sessions[0], report))
-            waiting.start()
             codes = [session.wait() for session in sessions]
-            waiting.join()
-        output.seek(0)
-        print("\nClusters, installation and slow unit tests:\n", output.read(), flush=True)
+        for title, one in started.items():
+            print(f"\n{title}:\n", one.text(), flush=True)
     return max(codes, key=abs)
 
 
-def _end_report(session: subprocess.Popen[str], report: Path) -> None:
-    session.wait()
-    reports.end(report)
+class _Beside:
+    """A session whose output is kept, with a report of the rights that it used."""
+
+    def __init__(self, path: Path, tests: Sequence[str], more: Sequence[str], *, number: int | None) -> None:
+        """``number`` names its cluster; None where one is given."""
+        self.report, self.output = path.with_suffix(".json"), path.with_suffix(".txt")
+        variables = {
+            "TIELINE_TEST_CLUSTER": f"{os.environ.get('TIELINE_TEST_CLUSTER', 'tests')}-{number}",
+            reports.WRITTEN: str(self.report),
+        }
+        with self.output.open("w") as output:
+            self.session = _started(tests, more, output, variables if number else NO_VARIABLES)
+        self._ending = threading.Thread(target=self._end_report)
+        self._ending.start()
+
+    def text(self) -> str:
+        """What it has printed, once it has ended."""
+        self._ending.join()
+        return self.output.read_text(errors="replace")
+
+    def _end_report(self) -> None:
+        self.session.wait()
+        reports.end(self.report)
+
+
+def _fast(more: Sequence[str]) -> int:
+    with tempfile.TemporaryFile("w+") as output:
+        sessions = [_started(FAST[0], more, output), _started(FAST[1], more)]
+        with _ending(sessions):
+            codes = [session.wait() for session in sessions]
+        output.seek(0)
+        print(output.read(), flush=True)
+    return max(codes, key=abs)
 
 
 def _started(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.harness.cluster.audit_log import requests
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
@@ -20,50 +22,42 @@ from tests.harness.session import durations, reports
 from tests.harness.session import measurements as measuring
 from tests.harness.session.measurements import Measured
 from tests.harness.session.prebuild import begin_for
+from tests.harness.session.stages import LATE, SLOW
 from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tieline_cluster.deployment.kubectl import kubectl_for
 from tieline_cluster.progress import Progress
 from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
+
+# Otherwise every process that a test starts would compile every module again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Tests do not depend on the speed of the machine.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 CLUSTER = os.environ.get("TIELINE_TEST_CLUSTER", "tests")
 KEEP = bool(os.environ.get("TIELINE_TEST_KEEP"))
 _KEYCLOAK = pytest.StashKey[Keycloak]()
 
 _STAGES = ("unit", "cluster", "integration", "e2e")
-# Unit tests that start processes or read large inputs: seconds each. The others are marked as fast.
-_SLOW = (
-    "unit/connectors/test_hostile_descriptions.py",
-    "unit/connectors/test_limited_imports.py",
-    "unit/connectors/test_published_descriptions.py",
-    "unit/project_files/test_config_maps.py",
-    "unit/cli/",
-    "unit/runtime/packages/",
-    "unit/runtime/test_sdk_page.py",
-    "unit/runtime/server/test_server.py",
-    "unit/scheduling/test_random_failures.py",
-    "unit/testing/test_plugin.py",
-    "unit/api/traces/test_store.py",
-)
-
-# After all others: what changes how the platform is deployed, and what judges by what the others did.
-_LATE = ("e2e/test_high_availability.py", "e2e/test_least_privilege.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Fast tests first: what is cheap to know is known before a cluster starts."""
 
     def stage(item: pytest.Item) -> int:
-        if not item.path.is_relative_to(ROOT / "tests"):
+        path = str(item.path.relative_to(ROOT))
+        if path in LATE:
+            return len(_STAGES) + 1 + LATE.index(path)
+        top, folder, *_ = item.path.relative_to(ROOT).parts
+        if top != "tests":
             return 0  # those of the examples
-        path = item.path.relative_to(ROOT / "tests")
-        if str(path) in _LATE:
-            return len(_STAGES) + 1 + _LATE.index(str(path))
-        folder = path.parts[0]
         return _STAGES.index(folder) if folder in _STAGES else len(_STAGES)
 
     for item in items:
-        path = str(item.path).removeprefix(f"{ROOT}/tests/")
-        if path.startswith("unit/") and not path.startswith(_SLOW):
+        path = str(item.path.relative_to(ROOT))
+        if path.startswith("tests/unit/") and not path.startswith(SLOW):
             item.add_marker(pytest.mark.fast)
     items.sort(key=stage)
 
@@ -83,22 +77,34 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.config.add_cleanup(started.stop)
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Notes how long the test itself took, and taking its fixtures down."""
-    if report.when == "call":
-        durations.note(report.nodeid, report.duration)
-    elif report.when == "teardown":
-        durations.note(f"fixtures' teardown after {report.nodeid}", report.duration)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Notes how long the test itself took."""
+    with _noting(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Notes how long it took to take its fixtures down."""
+    with _noting(f"fixtures' teardown after {item.nodeid}"):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
     """Notes how long a fixture took, without those that it needs."""
-    began = time.perf_counter()
-    try:
+    with _noting(f"fixture {fixturedef.argname} ({fixturedef.baseid})"):
         return (yield)
+
+
+@contextmanager
+def _noting(what: str) -> Iterator[None]:
+    began, used = time.perf_counter(), durations.processor_time()
+    try:
+        yield
     finally:
-        durations.note(f"fixture {fixturedef.argname} ({fixturedef.baseid})", time.perf_counter() - began)
+        durations.note(what, time.perf_counter() - began, durations.processor_time() - used)
 
 
 def pytest_terminal_summary(

@@ -17,29 +17,41 @@ from tieline_api.auth.connect_sessions import ConnectSessions
 from tieline_api.auth.issuers import IssuersFile
 from tieline_api.auth.jwks import JwksCache
 from tieline_api.auth.jwts import JwtAuthenticator
+from tieline_api.auth.key_uses import KeyUses
 from tieline_api.auth.memberships import Memberships
 from tieline_api.auth.rate_limits import FailureLimiter, RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.body_limits import MIB
-from tieline_api.cache.cluster_cache import ClusterCache
-from tieline_api.cache.credential_directory import CredentialLookups
-from tieline_api.cache.secret_reader import SecretReader
-from tieline_api.cache.token_ages import TokenAges
-from tieline_api.connect_page.routes import add_connect_page
+from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_api.cluster.connector_results import ConnectorResults
+from tieline_api.cluster.operation_index import OperationIndex
+from tieline_api.cluster.project_files import ProjectFiles
+from tieline_api.cluster.writer import Writer
+from tieline_api.connect.callback_page import add_callback
+from tieline_api.connect.routes import add_connect_page
+from tieline_api.connect.start_page import add_start
 from tieline_api.connection_requests.client import ConnectionRequests
 from tieline_api.console.credentials import session_credentials
 from tieline_api.console.parts import Console
 from tieline_api.console.routes import add_console
+from tieline_api.console_settings import own_namespace
+from tieline_api.credentials.credential_directory import CredentialLookups
+from tieline_api.credentials.credential_secrets import CachingSecretClient, CredentialStore
+from tieline_api.credentials.outcome_reports import OutcomeReports
+from tieline_api.credentials.secret_reader import SecretReader
+from tieline_api.credentials.token_ages import TokenAges
 from tieline_api.dependencies import Dependencies
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.credentials import EnvironmentSigner
 from tieline_api.engine.environments import EnvironmentEngines
-from tieline_api.engine.followers import Followers
 from tieline_api.engine.limit_states import LimitStates
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.environment_calls import EnvironmentCalls
+from tieline_api.gc.expiry_gc import ExpiredCredentialCollector
+from tieline_api.gc.secret_gc import SecretCollector
 from tieline_api.handlers import OPERATIONS
+from tieline_api.http.compression import compression
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.metrics import Metrics
 from tieline_api.http.middleware import (
@@ -51,44 +63,35 @@ from tieline_api.http.middleware import (
 )
 from tieline_api.http.openapi import document
 from tieline_api.http.operation import Operation
-from tieline_api.internal.documents import add_documents
-from tieline_api.internal.environment import LEGACY_PODS, add_internal
-from tieline_api.internal.legacy_pods import LegacyPods
-from tieline_api.internal.limits import add_internal_limits
-from tieline_api.internal.otlp_receiver import add_traces
-from tieline_api.internal.outcomes import add_internal_outcomes
-from tieline_api.internal.packages import add_packages
-from tieline_api.internal.schedules import add_schedules
-from tieline_api.internal.tokens import add_internal_tokens
+from tieline_api.pod_api.documents import add_documents
+from tieline_api.pod_api.environment import add_internal
+from tieline_api.pod_api.limits import add_internal_limits
+from tieline_api.pod_api.otlp_receiver import add_traces
+from tieline_api.pod_api.outcomes import add_internal_outcomes
+from tieline_api.pod_api.packages import add_packages
+from tieline_api.pod_api.run_reports import add_run_reports
+from tieline_api.pod_api.schedules import add_schedules
+from tieline_api.pod_api.tokens import add_internal_tokens
+from tieline_api.runs.direct import DirectRuns
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.index import RunIndex
-from tieline_api.runs.reading import PREFIX as HISTORIES
-from tieline_api.runs.reading import RunReader
-from tieline_api.server.oauth_callback import add_callback
-from tieline_api.server.oauth_start import add_start
+from tieline_api.runs.reading import RunFollowers
 from tieline_api.server.probes import add_metrics, add_openapi, add_probes
 from tieline_api.server.swagger_ui import add_documentation
 from tieline_api.settings import Settings
-from tieline_api.store.connector_results import ConnectorResults
-from tieline_api.store.credential_secrets import CachingSecretClient, CredentialStore
-from tieline_api.store.expiry_gc import ExpiredCredentialCollector
-from tieline_api.store.operation_index import OperationIndex
-from tieline_api.store.project_files import ProjectFiles
-from tieline_api.store.refusal_reports import RefusalReports
-from tieline_api.store.schedules import ScheduleRecords
-from tieline_api.store.secret_gc import SecretCollector
-from tieline_api.store.stored_documents import make_documents
-from tieline_api.store.writer import Writer
+from tieline_api.state.documents import Documents
+from tieline_api.state.schedules import ScheduleRecords
 from tieline_api.traces.backends import make_traces
-from tieline_api.use_cases.status_overlay import evict_deleted
+from tieline_api.views.status_overlay import evict_deleted
+from tieline_api.watching.feed import ChangeFeed
 from tieline_core.connectors.import_process import Importer
 from tieline_core.credentials.token_manager import TokenManager
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.identity.names import TOKEN_AUDIENCE
 from tieline_core.kubernetes import Kube
 from tieline_core.oauth.state_store import OAuthStateStore
-from tieline_core.oauth.token_client import TokenClient
 from tieline_core.project_files.checker import FilesChecker
+from tieline_protocol.oauth.token_client import TokenClient
 
 TITLE = "Tieline"
 STALE_HEADER = "X-Tieline-Stale"
@@ -100,38 +103,40 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     Raises IssuersError when the file of issuers cannot be used.
     """
     jwts = _jwts(settings.issuers_file)
-    world = ClusterCache(kube)
-    evict_deleted(world)
+    cluster = ClusterCache(kube, home=own_namespace())
+    evict_deleted(cluster)
     token_ages = TokenAges()
-    world.secrets.subscribe(token_ages.changed)
+    cluster.secrets.subscribe(token_ages.changed)
     reviewer = _reviewer(kube, settings, settings.token_audiences)
-    secret_reads = SecretReader(kube, world.secrets)
-    lookups = CredentialLookups(world, secret_reads)
+    secret_reads = SecretReader(kube, cluster.secrets)
+    lookups = CredentialLookups(cluster, secret_reads)
     states = OAuthStateStore(kube, seconds=settings.oauth_state_seconds)
-    credentials = CredentialStore(kube, world.secrets)
+    credentials = CredentialStore(kube, cluster.secrets)
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
-    engine = Engine(settings.engine_url, settings.engine_credentials_file, settings.engine_signer_file)
-    signer = EnvironmentSigner.of_files(settings.engine_credentials_file, settings.engine_signer_file)
+    engine = Engine(settings.engine_url, settings.engine_credentials_file)
+    signer = EnvironmentSigner(settings.engine_credentials_file, settings.engine_signer_file)
     environments = EnvironmentEngines(engine, signer)
     limits = LimitStates(engine)
-    traces = make_traces(settings, engine, world.serves)
+    traces = make_traces(settings, engine, cluster.serves)
     index = RunIndex(settings.runs_path, max_bytes=settings.runs_mebibytes * MIB)
-    run_reader = RunReader(index)
-    histories = Followers(engine, run_reader, prefix=HISTORIES, serves=world.serves)
-    sessions = ConnectSessions(kube, world.connect_sessions, world.namespace_of)
+    changes = ChangeFeed()
+    changes.follow(cluster)
+    histories = RunFollowers(engine, index, serves=cluster.serves, notify=changes.publish_from_thread)
+    sessions = ConnectSessions(kube, cluster.connect_sessions, cluster.namespace_of)
     access = Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds)
-    connectors = ConnectorResults(kube, world.connector_versions)
+    connectors = ConnectorResults(kube, cluster.connector_versions)
+    key_uses = KeyUses(kube)
     return Dependencies(
         settings=settings,
         kube=kube,
-        world=world,
+        cluster=cluster,
         writer=Writer(kube),
         files=ProjectFiles(kube),
         credentials=credentials,
         secret_reads=secret_reads,
-        secret_sweep=SecretCollector(kube, world, credentials),
+        secret_gc=SecretCollector(kube, cluster, credentials),
         token_ages=token_ages,
         connectors=connectors,
         operations=OperationIndex(connectors),
@@ -142,19 +147,21 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         environment_calls=EnvironmentCalls(),
         engine=engine,
         environments=environments,
-        documents=make_documents(kube, engine),
+        documents=Documents(engine),
         schedule_records=ScheduleRecords(engine),
         waiting_limits=WaitingLimits(environments),
         limits=limits,
         connection_requests=ConnectionRequests(settings.egress, limits),
         histories=histories,
-        run_reader=run_reader,
-        runs=RunHistory(engine, environments, index, histories, traces),
+        runs=RunHistory(engine, environments, index, histories),
+        changes=changes,
+        direct_runs=DirectRuns(engine, histories.counts),
         authentication=AuthenticatorChain(
             [jwts, reviewer] if jwts else [reviewer],
-            keys=ApiKeys(world.api_keys, world.namespace_of),
+            keys=ApiKeys(cluster.api_keys, cluster.namespace_of, used=key_uses.add),
             sessions=sessions,
         ),
+        key_uses=key_uses,
         connect_sessions=sessions,
         jwts=jwts,
         rates=RateLimiter(settings.rate_limit),
@@ -163,11 +170,11 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         memberships=Memberships(
             access, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds
         ),
-        refusals=RefusalReports(kube, world),
+        outcomes=OutcomeReports(kube, cluster),
         references=SecretAccess(access, secret_reads),
         oauth_states=states,
         token_manager=TokenManager(
-            CachingSecretClient(kube, world.secrets),
+            CachingSecretClient(kube, cluster.secrets),
             client=TokenClient(outgoing),
             lookups=lookups,
             states=states,
@@ -215,7 +222,12 @@ def make_apps(
     table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
     metrics.add_traces(platform.traces.counts)
-    metrics.add_engine(platform.engine, platform.run_reader)
+    metrics.add_engine(
+        platform.engine,
+        platform.histories.counts,
+        readers={"runs": lambda: platform.histories.stalled, "traces": lambda: platform.traces.stalled},
+    )
+    metrics.add_watchers(lambda: platform.changes.watchers)
     failures = FailureLimiter(settings.failed_limit)
 
     def application(*outer: Middleware, inner: Iterable[Middleware] = ()) -> web.Application:
@@ -237,15 +249,17 @@ def make_apps(
 
     async def stop(_app: web.Application) -> None:
         platform.stopping.set()
-        platform.world.changes.notify_all()
+        platform.cluster.changes.notify_all()
+        platform.changes.wake_all()
 
     async def add_staleness_header(_request: web.Request, response: web.StreamResponse) -> None:
-        world = platform.world
-        if world.ready and (world.lost or world.silence > platform.settings.stale_seconds):
-            response.headers[STALE_HEADER] = str(round(world.lost or world.silence))
+        cluster = platform.cluster
+        if cluster.ready and (cluster.lost or cluster.silence > platform.settings.stale_seconds):
+            response.headers[STALE_HEADER] = str(round(cluster.lost or cluster.silence))
 
     console = Console(platform, failures) if settings.console else None
     public = application(
+        compression,
         cors(
             settings.cors_origins,
             request_id_header=settings.request_id_header,
@@ -255,28 +269,28 @@ def make_apps(
     )
     dispatcher = Dispatcher(platform)
     for operation in table:
-        path = _with_any_end(operation) if operation.passes_on else _routed(operation, table)
+        path = _with_any_end(operation) if operation.proxies else _routed(operation, table)
         public.router.add_route(operation.method, path, _handler(dispatcher, operation))
-    add_agents(public, dispatcher)
-    add_openapi(public, document(table, title=TITLE, version=version("tieline")))
+    jwts, public_url = platform.jwts, platform.settings.public_api_url
+    add_agents(public, dispatcher, issuers=jwts.issuers if jwts is not None else tuple, public_url=public_url)
+    add_openapi(public, lambda: document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
     add_callback(public, platform)
     add_start(public, platform, failures)
     add_connect_page(public, platform)
     if console:
         add_console(public, console)
-    public[LEGACY_PODS] = LegacyPods(kube)
     public.cleanup_ctx.append(_running(platform))
 
     internal, monitoring = application(), application()
-    for app in (public, internal):
-        add_internal(app, platform)
-        add_documents(app, platform)
-        add_schedules(app, platform)
-        add_internal_tokens(app, platform)
-        add_internal_limits(app, platform)
-        add_internal_outcomes(app, platform)
-        add_traces(app, platform)
+    add_internal(internal, platform)
+    add_documents(internal, platform)
+    add_schedules(internal, platform)
+    add_internal_tokens(internal, platform)
+    add_internal_limits(internal, platform)
+    add_internal_outcomes(internal, platform)
+    add_traces(internal, platform)
+    add_run_reports(internal, platform)
     add_packages(internal, platform)
     add_metrics(monitoring, platform, metrics)
     return Applications(public=public, internal=internal, monitoring=monitoring)
@@ -305,17 +319,19 @@ def _routed(operation: Operation, table: Iterable[Operation]) -> str:
 
 def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterator[None]]:
     async def run(_app: web.Application) -> AsyncIterator[None]:
-        await platform.world.start()
+        await platform.cluster.start()
         await platform.engine.start()
         await platform.environments.start()
         await platform.traces.start()
         await platform.histories.start()
+        await platform.direct_runs.start()
         tasks = [
             asyncio.create_task(platform.oauth_states.run_periodically(), name="sweep authorisations"),
-            asyncio.create_task(platform.secret_sweep.run_periodically(), name="sweep secrets"),
+            asyncio.create_task(platform.secret_gc.run_periodically(), name="sweep secrets"),
+            asyncio.create_task(platform.key_uses.run_periodically(), name="note uses of API keys"),
             asyncio.create_task(platform.connect_sessions.run_periodically(), name="sweep connect sessions"),
             asyncio.create_task(
-                ExpiredCredentialCollector(platform.world, platform.writer).run_periodically(),
+                ExpiredCredentialCollector(platform.cluster, platform.writer).run_periodically(),
                 name="sweep expired credentials",
             ),
         ]
@@ -324,11 +340,12 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         yield
         for task in tasks:
             task.cancel()
+        await platform.direct_runs.stop()
         await platform.histories.stop()
         await platform.traces.stop()
         await platform.environments.stop()
         await platform.engine.stop()
-        await platform.world.stop()
+        await platform.cluster.stop()
         await platform.checker.close()
         await platform.files_checker.close()
         await platform.outgoing.close()

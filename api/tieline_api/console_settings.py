@@ -18,7 +18,8 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK or host.endswith(".localhost")
 
 
-def _own_namespace() -> str:
+def own_namespace() -> str:
+    """The namespace of this pod: the release's; empty outside a cluster."""
     try:
         return _POD_NAMESPACE.read_text(encoding="utf-8").strip()
     except OSError:
@@ -51,7 +52,7 @@ class ConsoleSettings(EnvironmentSettings):
     console_idle_minutes: Annotated[float, number(0.1, 10080)] = 60.0
     console_tokens: bool = True
     """Whether people may paste a token or an API key."""
-    console_keys_namespace: str = Field(default_factory=_own_namespace)
+    console_keys_namespace: str = Field(default_factory=own_namespace)
     """Where the Secret with the keys of sessions is; empty: the keys are this process's own."""
     console_oidc_issuer: Annotated[str, AfterValidator(_issuer)] = ""
     console_oidc_client_id: str = ""

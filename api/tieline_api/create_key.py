@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from tieline_api.auth.api_keys import USER_PREFIX, manifest, new_key
+from tieline_api.cluster.field_managers import MANAGER
 from tieline_api.settings import served_namespace
-from tieline_api.store.field_managers import MANAGER
 from tieline_core.identity.ids import ORGANISATION_LABEL, parse_id
 from tieline_core.kubernetes import Kube, KubeError
 from tieline_core.kubernetes.kubeconfig import NoClusterError
@@ -73,8 +73,15 @@ async def _create(organisation: str, given: argparse.Namespace, expires: datetim
         if not found:
             print(f"There is no organisation {organisation} in this cluster", file=sys.stderr)
             return 1
-        oldest = min(found, key=lambda one: str(one["metadata"]["creationTimestamp"]))
-        namespace = oldest["metadata"]["name"]
+        names = sorted(str(one["metadata"]["name"]) for one in found)
+        if len(names) > 1:
+            print(
+                f"Several namespaces carry the id {organisation}: {', '.join(names)}; name the one that is the "
+                "organisation with --namespace",
+                file=sys.stderr,
+            )
+            return 1
+        namespace = names[0]
         key = new_key(organisation)
         secret = manifest(key, namespace=namespace, user=given.user, groups=given.group, expires=expires)
         await kube.create(SECRETS, secret, field_manager=MANAGER)

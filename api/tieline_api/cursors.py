@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypedDict, TypeVar, Unpack
 
-from tieline_api.errors import malformed
-from tieline_api.page_tokens import seal, unseal
+from tieline_api.page_tokens import refused_cursor, seal, unseal
 from tieline_core.identity.ids import parse_id
 
 T = TypeVar("T")
@@ -46,7 +45,7 @@ def encode(kind: str, position: Position) -> str:
 
 def decode(kind: str, cursor: str) -> Position:
     """The position that a cursor of the list ``kind`` stands for; 400 for one that was not ours."""
-    refused = malformed("The cursor is none of this list: pass next as after, or prev as before, unchanged")
+    refused = refused_cursor()
     match unseal(cursor, refused=refused):
         case [str(found), str(created), str(identifier)] if (
             found == kind and parse_id(identifier) == identifier

@@ -9,32 +9,34 @@ from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Authenticator, AuthenticatorChain
 from tieline_api.auth.connect_sessions import ConnectSessions
 from tieline_api.auth.jwts import JwtAuthenticator
+from tieline_api.auth.key_uses import KeyUses
 from tieline_api.auth.memberships import Memberships
 from tieline_api.auth.rate_limits import RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
-from tieline_api.cache.cluster_cache import ClusterCache
-from tieline_api.cache.secret_reader import SecretReader
-from tieline_api.cache.token_ages import TokenAges
+from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_api.cluster.connector_results import ConnectorResults
+from tieline_api.cluster.operation_index import OperationIndex
+from tieline_api.cluster.project_files import ProjectFiles
+from tieline_api.cluster.writer import Writer
 from tieline_api.connection_requests.client import ConnectionRequests
+from tieline_api.credentials.credential_secrets import CredentialStore
+from tieline_api.credentials.outcome_reports import OutcomeReports
+from tieline_api.credentials.secret_reader import SecretReader
+from tieline_api.credentials.token_ages import TokenAges
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.environments import EnvironmentEngines
-from tieline_api.engine.followers import Followers
 from tieline_api.engine.limit_states import LimitStates
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.environment_calls import EnvironmentCalls
+from tieline_api.gc.secret_gc import SecretCollector
+from tieline_api.runs.direct import DirectRuns
 from tieline_api.runs.history import RunHistory
-from tieline_api.runs.reading import RunReader
+from tieline_api.runs.reading import RunFollowers
 from tieline_api.settings import Settings
-from tieline_api.store.connector_results import ConnectorResults
-from tieline_api.store.credential_secrets import CredentialStore
-from tieline_api.store.documents import Documents
-from tieline_api.store.operation_index import OperationIndex
-from tieline_api.store.project_files import ProjectFiles
-from tieline_api.store.refusal_reports import RefusalReports
-from tieline_api.store.schedules import ScheduleRecords
-from tieline_api.store.secret_gc import SecretCollector
-from tieline_api.store.writer import Writer
+from tieline_api.state.documents import Documents
+from tieline_api.state.schedules import ScheduleRecords
 from tieline_api.traces.backends import Traces
+from tieline_api.watching.feed import ChangeFeed
 from tieline_core.connectors.import_process import Importer
 from tieline_core.credentials.linker import Lookups
 from tieline_core.credentials.token_manager import TokenManager
@@ -50,12 +52,12 @@ class Dependencies:
 
     settings: Settings
     kube: Kube
-    world: ClusterCache
+    cluster: ClusterCache
     writer: Writer
     files: ProjectFiles
     credentials: CredentialStore
     secret_reads: SecretReader
-    secret_sweep: SecretCollector
+    secret_gc: SecretCollector
     token_ages: TokenAges
     connectors: ConnectorResults
     operations: OperationIndex
@@ -64,7 +66,7 @@ class Dependencies:
     access: Access
     memberships: Memberships
     """Callers' roles in organisations."""
-    refusals: RefusalReports
+    outcomes: OutcomeReports
     """Writes down what pods report of refused requests."""
     references: SecretAccess
     """Checks what callers may do with Secrets that their writes send elsewhere."""
@@ -79,6 +81,8 @@ class Dependencies:
     """Checks the tokens of configured issuers, where there are any."""
     runtimes: Authenticator
     """Checks the tokens of environments' pods."""
+    key_uses: KeyUses
+    """When API keys were last used."""
     connect_sessions: ConnectSessions
     """What end users' tokens of sessions are good for."""
     rates: RateLimiter
@@ -99,10 +103,13 @@ class Dependencies:
     """Decides which pod may send requests through connections with limits."""
     connection_requests: ConnectionRequests
     """Sends requests through connections."""
-    histories: Followers
+    histories: RunFollowers
     """Read the run histories from the engine into this replica's index."""
-    run_reader: RunReader
     runs: RunHistory
+    changes: ChangeFeed
+    """Changes in organisations, for watchers."""
+    direct_runs: DirectRuns
+    """Stores direct runs in the engine."""
     importer: Importer
     """Imports descriptions in child processes."""
     checker: VariablesChecker

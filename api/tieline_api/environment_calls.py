@@ -76,7 +76,7 @@ class WebhookAnswer:
     """The answer of a webhook."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, list[str]]
     body: bytes
 
 
@@ -238,13 +238,12 @@ def _unreachable(error: Exception) -> errors.ApiError:
     )
 
 
-def _passed_on(headers: CIMultiDictProxy[str]) -> dict[str, str]:
-    """The headers of an answer by their names in lower case; several of one name are joined by commas."""
+def _passed_on(headers: CIMultiDictProxy[str]) -> dict[str, list[str]]:
+    """The headers of an answer by their names in lower case."""
     named = {part.strip().lower() for value in headers.getall("connection", ()) for part in value.split(",")}
-    result: dict[str, str] = {}
+    result: dict[str, list[str]] = {}
     for name, value in headers.items():
         key = name.lower()
-        if key in _HOP_BY_HOP or key in named or key == "content-length":
-            continue
-        result[key] = f"{result[key]}, {value}" if key in result else value
+        if key not in _HOP_BY_HOP and key not in named and key != "content-length":
+            result.setdefault(key, []).append(value)
     return result

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from tieline_core.identity.ids import ULID_PATTERN
 from tieline_core.kubernetes import errors as kube
+from tieline_core.resources.fields import URL_PATTERN, URL_WORDS
 
 MAX_FIELDS = 50
 _MAX_MESSAGE = 1000
@@ -183,7 +184,9 @@ def from_kube(error: kube.KubeError) -> ApiError:
     """The answer for an error of the Kubernetes API."""
     match error:
         case kube.NotFound():
-            return ApiError(404, "not_found", "It is not there any more: somebody deleted it meanwhile")
+            return ApiError(
+                404, "not_found", "It no longer exists: another client deleted it in the meantime"
+            )
         case kube.AlreadyExists():
             return conflict("Something with this id is there already")
         case kube.Conflict():
@@ -251,6 +254,8 @@ def _sentence(item: ErrorDetails) -> str:
         return "is required"
     if item["type"] == "string_pattern_mismatch" and ULID_PATTERN in item["msg"]:
         return "must be an id (a ULID), such as 01JD3Y7M5RZX9KQW8T2V4N6P0A"
+    if item["type"] == "string_pattern_mismatch" and URL_PATTERN in item["msg"]:
+        return URL_WORDS
     return _cut(item["msg"].removeprefix("Value error, ").replace("Input should be", "must be"))
 
 

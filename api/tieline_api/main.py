@@ -11,7 +11,7 @@ from aiohttp import web
 from tieline_api import create_key
 from tieline_api.app import make_apps, make_dependencies
 from tieline_api.auth.issuers import IssuersError
-from tieline_api.connect_page.brand import BrandError
+from tieline_api.connect.brand import BrandError
 from tieline_api.server import json_logging
 from tieline_api.server.graceful_drain import Leaving
 from tieline_api.server.http_server import Runner
@@ -72,7 +72,7 @@ async def serve(settings: Settings) -> None:
             runners.append(runner)
             logger.info("Listening", extra={"host": settings.listen_host, "port": port})
         await stop_requested.wait()
-        logger.info("Leaving, taking requests until none comes any more")
+        logger.info("Draining: accepting requests until no more arrive")
         await leaving.wait(silence=settings.drain_seconds)
         logger.info("Stopping, finishing what is in flight")
         for runner in reversed(runners):

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from tieline_api.errors import ApiError
+from tieline_api.errors import ApiError, malformed
 
 _VERSION = 1
 _LONGEST = 2048
@@ -19,6 +19,11 @@ def seal(*parts: Any) -> str:
     ['logs', 7]
     """
     return base64.urlsafe_b64encode(orjson.dumps([_VERSION, *parts])).decode().rstrip("=")
+
+
+def refused_cursor() -> ApiError:
+    """The error for a cursor of another list."""
+    return malformed("The cursor is not one of this list: pass next as after, or prev as before, unchanged")
 
 
 def unseal(token: str, *, refused: ApiError) -> list[Any]:

@@ -42,9 +42,9 @@
 | TIELINE_TRACES_OTLP_URL | (none) | where tempo or jaeger takes OTLP over HTTP (the whole URL) |
 | TIELINE_TRACES_QUERY_URL | (none) | base URL of the HTTP API of tempo or jaeger |
 | TIELINE_TRACES_HEADERS_FILE | (none) | file with headers for both, Name: value a line; read again when it changes |
-| TIELINE_ENGINE_URL | (none) | the event engine: URLs of NATS servers, separated by commas; none: no runs, no events |
-| TIELINE_ENGINE_CREDENTIALS_FILE | (none) | credentials file for the engine; read again for each connection |
-| TIELINE_ENGINE_SIGNER_FILE | (none) | seed of the key for users of environments' accounts; read likewise |
+| TIELINE_ENGINE_URL | (required) | the event engine: URLs of NATS servers, separated by commas |
+| TIELINE_ENGINE_CREDENTIALS_FILE | (required) | credentials file for the engine; read again for each connection |
+| TIELINE_ENGINE_SIGNER_FILE | (required) | seed of the key for users of environments' accounts; read likewise |
 | TIELINE_RUNS_FILE | tieline-runs.db beside the traces | the index of runs, made anew from the engine when missing |
 | TIELINE_RUNS_MEBIBYTES | 256 | what the index of runs may take; beyond it the oldest go (16 to 1000000) |
 | TIELINE_CONSOLE | true | whether the API serves the console at /console: true or false |
@@ -75,9 +75,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from tieline_api.body_limits import MIB, BodyLimits
 from tieline_api.client_address import Network, networks
 from tieline_api.console_settings import ConsoleSettings
+from tieline_api.origins import web_origin
 from tieline_core.environment_settings import Names, listed, number
 from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
 
+CALLBACK = "/oauth2/callback"
+"""Where providers send users back to: a path below the API's public address."""
 DEFAULT_REQUEST_ID_HEADER = "X-Request-Id"
 DEFAULT_TRACES_FILE = "/tmp/tieline-traces.db"  # noqa: S108  (the pod's own emptyDir)
 
@@ -126,19 +129,14 @@ def _redirect(text: str) -> str:
     return text
 
 
-def _origin(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query:
-        raise ValueError(f"must hold origins such as https://app.example, not {text!r}")
-    return f"{parts.scheme}://{parts.netloc}".lower()
-
-
-def _engine_url(text: str) -> str:
-    for one in listed(text):
+def _engine_urls(found: tuple[str, ...]) -> tuple[str, ...]:
+    for one in found:
         parts = urlsplit(one)
         if parts.scheme not in ("nats", "tls") or not parts.hostname or parts.username or parts.path:
             raise ValueError("must hold URLs such as nats://tieline-engine:4222, separated by commas")
-    return ",".join(listed(text))
+    if not found:
+        raise ValueError("must hold the URL of at least one server")
+    return found
 
 
 _BaseUrl = Annotated[str, AfterValidator(_base_url)]
@@ -175,9 +173,9 @@ class Settings(ConsoleSettings):
     body_seconds: Annotated[float, number(1, 600)] = 60.0
     request_id_header: Annotated[str, AfterValidator(_header)] = DEFAULT_REQUEST_ID_HEADER
     revision_seconds: Annotated[float, number(0, 10)] = 2.0
-    cors_origins: Annotated[frozenset[Annotated[str, AfterValidator(_origin)]], BeforeValidator(listed)] = (
-        frozenset()
-    )
+    cors_origins: Annotated[
+        frozenset[Annotated[str, AfterValidator(web_origin)]], BeforeValidator(listed)
+    ] = frozenset()
     token_audiences: Names = ()
     token_cache_seconds: Annotated[float, number(0, 300)] = 60.0
     access_cache_seconds: Annotated[float, number(0, 60)] = 10.0
@@ -192,9 +190,9 @@ class Settings(ConsoleSettings):
     traces_otlp_url: _BaseUrl = ""
     traces_query_url: _BaseUrl = ""
     traces_headers_file: str | None = None
-    engine_url: Annotated[str, AfterValidator(_engine_url)] = ""
-    engine_credentials_file: str | None = None
-    engine_signer_file: str | None = None
+    engine_url: Annotated[Names, AfterValidator(_engine_urls)]
+    engine_credentials_file: Path
+    engine_signer_file: Path
     runs_file: str | None = None
     runs_mebibytes: Annotated[int, number(16, 1_000_000, int)] = 256
 
@@ -202,6 +200,11 @@ class Settings(ConsoleSettings):
     def runs_path(self) -> Path:
         """The file with the index of runs."""
         return Path(self.runs_file) if self.runs_file else Path(self.traces_file).with_name("tieline-runs.db")
+
+    @property
+    def callback_url(self) -> str:
+        """Where providers send users back to; "" while browsers cannot reach this API."""
+        return f"{self.public_api_url}{CALLBACK}" if self.public_api_url else ""
 
     def connect_page(self, session: str) -> str:
         """The page of a connect session (``organisation/key``): your own, or ours; "" where neither has a URL."""

@@ -14,7 +14,7 @@ from nats.errors import TimeoutError as NothingToFetch
 
 import nats
 from bench.event_peers.publishing import Notes, arguments, load_of, payload, publish, write_sent
-from tieline_protocol.engine_credentials import Credentials
+from tieline_engine.credentials import Credentials
 from tieline_protocol.event_streams import PODS, EventStreams
 
 _STREAMS = EventStreams(os.environ["BENCH_ORGANISATION"], os.environ["BENCH_ENVIRONMENT"])

@@ -6,6 +6,7 @@ shop and the club, small services that know nothing of Tieline. The club has an 
 
 import argparse
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -17,9 +18,10 @@ from typing import Any
 
 from tieline_cluster.deployment.kubectl import Kubectl, kubectl_for
 from tieline_cluster.deployment.oauth_sign_in import Club, connect, find_club
-from tieline_cluster.deployment.platform import NAMESPACE, Deployed, deploy, request, until, with_images
-from tieline_cluster.deployment.service_access import Forwarded, stop
+from tieline_cluster.deployment.platform import Deployed, deploy, request, until, with_images
+from tieline_cluster.deployment.service_access import stop
 from tieline_cluster.errors import ClusterError
+from tieline_cluster.image_build.pip_settings import package_settings
 from tieline_cluster.progress import Lines, Progress
 from tieline_cluster.providers import PROVIDERS, ClusterProvider, choose_provider
 
@@ -55,8 +57,6 @@ class DemoResult:
     club: Club
     credential: str
     """The id of the member's credential in the club."""
-    console: str
-    """The page's address, on this machine itself: browsers keep no session for others without HTTPS."""
 
 
 def up(provider: ClusterProvider, progress: Progress) -> None:
@@ -64,8 +64,17 @@ def up(provider: ClusterProvider, progress: Progress) -> None:
     started = time.monotonic()
     cluster = provider.up()
     kubectl = kubectl_for(cluster, progress)
+    # The nodes of another cluster have their own ways to packages.
+    local = provider.provider != "existing"
     deployed = deploy(
-        checkout=CHECKOUT, work=WORK, provider=provider, cluster=cluster, kubectl=kubectl, progress=progress
+        checkout=CHECKOUT,
+        work=WORK,
+        provider=provider,
+        cluster=cluster,
+        kubectl=kubectl,
+        progress=progress,
+        for_browsers=True,
+        settings=package_settings(os.environ, Path.home()) if local else None,
     )
     shown = _show(deployed, progress)
     _write_environment(deployed, shown)
@@ -127,16 +136,7 @@ def _show(deployed: Deployed, progress: Progress) -> DemoResult:
         record=record,
         club=club,
         credential=credential["credential"]["id"],
-        console=_console(kubectl, progress),
     )
-
-
-def _console(kubectl: Kubectl, progress: Progress) -> str:
-    """The console's address, at a port of this machine that is forwarded until ``make demo-down``."""
-    with progress.step("Forwarding a port of this machine to the console"):
-        url = f"{Forwarded(kubectl, WORK / 'platform' / 'forwards').url(NAMESPACE, 'tieline-api')}/console/"
-        until("the console answers", lambda: request("GET", f"{url}session"), within=30)
-    return url
 
 
 def _sign_in(
@@ -145,7 +145,7 @@ def _sign_in(
     """A member of the club signs in; the webhook that then reads her record, the record, and the connection."""
     kubectl, reach = deployed.kubectl, deployed.reach
     with progress.step("Applying examples/login"):
-        callback = f"{reach.address('tieline-system', 'tieline-api')}/oauth2/callback"
+        callback = f"{deployed.url}/oauth2/callback"
         manifests = with_images(
             LOGIN,
             images={"runtime": deployed.images["runtime"]},
@@ -215,9 +215,10 @@ def _write_environment(deployed: Deployed, shown: DemoResult) -> None:
     wrapper.chmod(0o755)
     values = {
         "TIELINE_URL": deployed.url,
+        "TIELINE_SERVICE_URL": deployed.reach.url("tieline-system", "tieline-api"),
         "TIELINE_TOKEN": shown.club.token,
         "TIELINE_ORGANISATION": shown.club.organisation,
-        "TIELINE_CONSOLE_URL": shown.console,
+        "TIELINE_CONSOLE_URL": f"{deployed.url}/console/",
         "KUBECONFIG": str(kubectl.kubeconfig),
     }
     lines = [f"{name}={shlex.quote(value)}" for name, value in values.items()]
@@ -239,7 +240,7 @@ Ann, a member of the club, signed in by OAuth 2.0 (the demo clicked for her). Wi
 
 API            {deployed.url}/api/v2/o/{shown.club.organisation}/projects
 Documentation  {deployed.url}/docs
-Console        {shown.console}
+Console        {deployed.url}/console/
   It is plain HTTP, so it works on this machine alone. Sign in with the token that this prints:
   sed -n "s/^TIELINE_TOKEN=//p" .tieline/demo.env
 

@@ -1,6 +1,8 @@
 const SOURCE = "tieline-connect";
 const HELLO_MS = 500;
 const READY_MS = 20_000;
+/** How long the page may be silent once the frame has loaded: one that may not be shown never says a word. */
+const SILENT_MS = 2000;
 const TOKEN = /^tcs_([0-9A-Za-z]{26})_[\w-]{43}$/;
 
 /** What the page tells. */
@@ -12,7 +14,7 @@ export type ConnectEvent =
   | { type: "ended" };
 
 /** `done`: the user has finished. `closed`: the user or you have closed it. `ended`: the session has ended.
- * `failed`: the page was not there, or may not be shown by this origin. */
+ * `failed`: the page was not there, or may not be shown by this origin; the browser's console says which. */
 export type Outcome = "done" | "closed" | "ended" | "failed";
 
 export interface Options {
@@ -24,6 +26,8 @@ export interface Options {
   mode?: "frame" | "popup";
   /** The page's language, such as `de`; the browser's when left out. */
   language?: string;
+  /** The accessible name of the close button of the dialog. Default: "Close", or "Schließen" in German. */
+  closeLabel?: string;
   /** The frame's title, for screen readers. */
   title?: string;
   /** Where the frame goes; a dialog over your page when left out. */
@@ -59,16 +63,30 @@ export function open(options: Options): Connect {
       removeEventListener("message", hear);
       clearInterval(timer);
       clearTimeout(late);
+      clearTimeout(silent);
       place.remove();
       resolve(outcome);
     };
   });
+  let isThere = false;
+  let silent: ReturnType<typeof setTimeout> | undefined;
+  const fail = () => {
+    console.error(
+      `The connect page may not be shown here: add ${location.origin} to allowedOrigins of the session`,
+    );
+    end("failed");
+  };
   const hear = ({ data, origin, source }: MessageEvent) => {
     // From the page itself, and from nobody else who has a way to this window.
     if (origin !== page.origin || source !== place.window() || data?.source !== SOURCE) return;
     const { source: _, ...event } = data;
+    clearTimeout(silent);
+    isThere = true;
+    if (event.type === "arrived") return;
     clearTimeout(late);
-    if (event.type === "done") end("done");
+    if (event.type === "refused") fail();
+    else if (event.type === "done") end("done");
+    else if (event.type === "close") end("closed");
     else {
       options.onEvent?.(event);
       if (event.type === "ended") end("ended");
@@ -82,6 +100,10 @@ export function open(options: Options): Connect {
   const late = options.mode === "popup" ? 0 : setTimeout(() => end("failed"), READY_MS);
   addEventListener("message", hear);
   place.onClose(() => end("closed"));
+  place.onLoad(() => {
+    clearTimeout(silent);
+    if (!isThere) silent = setTimeout(fail, SILENT_MS);
+  });
   urlOf(page, organisation, options).then(
     (url) => isOpen && place.go(url),
     () => end("failed"),
@@ -105,6 +127,8 @@ interface Place {
   go(url: string): void;
   isGone(): boolean;
   onClose(listener: () => void): void;
+  /** Calls the listener when the page has loaded, or what the browser shows in its place. */
+  onLoad(listener: () => void): void;
   remove(): void;
 }
 
@@ -116,11 +140,24 @@ function inWindow(): Place {
     go: (url) => opened.location.replace(url),
     isGone: () => opened.closed,
     onClose: () => {},
+    onLoad: () => {},
     remove: () => opened.close(),
   };
 }
 
-function inFrame({ container, title = "Connect your accounts" }: Options): Place {
+function closeButton(dialog: HTMLDialogElement, language = "", label = ""): HTMLButtonElement {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "✕";
+  button.ariaLabel = label || (language.startsWith("de") ? "Schließen" : "Close");
+  const place = { position: "absolute", top: "8px", right: "8px", width: "32px", height: "32px", padding: "0" };
+  const look = { border: "0", borderRadius: "8px", background: "#8882", font: "16px system-ui", cursor: "pointer" };
+  Object.assign(button.style, place, look);
+  button.onclick = () => dialog.close();
+  return button;
+}
+
+function inFrame({ container, language, closeLabel, title = "Connect your accounts" }: Options): Place {
   const frame = document.createElement("iframe");
   frame.title = title;
   frame.referrerPolicy = "no-referrer";
@@ -130,17 +167,27 @@ function inFrame({ container, title = "Connect your accounts" }: Options): Place
     dialog.setAttribute("aria-label", title);
     const size = { width: "min(38rem, 96vw)", height: "min(48rem, 92vh)", padding: "0", border: "0" };
     Object.assign(dialog.style, { ...size, borderRadius: "12px", overflow: "hidden" });
+    dialog.append(closeButton(dialog, language, closeLabel));
+    // The dialog has no padding: what is clicked of it itself is its backdrop.
+    dialog.onclick = ({ target }) => target === dialog && dialog.close();
     document.body.append(dialog);
   }
   const outer = dialog ?? frame;
+  let onLoad: (() => void) | null = null;
   (container ?? dialog)?.append(frame);
   dialog?.showModal();
   return {
     window: () => frame.contentWindow,
     // In place of the empty page, so that the back button of your page stays as it was.
-    go: (url) => frame.contentWindow?.location.replace(url),
+    go: (url) => {
+      frame.onload = onLoad;
+      frame.contentWindow?.location.replace(url);
+    },
     isGone: () => !outer.isConnected,
     onClose: (listener) => dialog?.addEventListener("close", listener),
+    onLoad: (listener) => {
+      onLoad = listener;
+    },
     remove: () => outer.remove(),
   };
 }

@@ -18,6 +18,8 @@ const client = new QueryClient({
         count < 3 && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500),
       retryDelay: (count) => Math.min(1000 * 2 ** count, 15_000),
       staleTime: 2_000,
+      // A browser may take a network for none, or the other way: what does not answer is asked again.
+      networkMode: "always",
     },
   },
 });

@@ -6,7 +6,8 @@ test.each([
   ["Shop of the EU", "shop_of_the_eu"],
   ["getHTTPOrders", "get_http_orders"],
   ["Café 2", "cafe_2"],
-  ["3rd party", "n3_rd_party"],
+  ["3rd party", "n3rd_party"],
+  ["k8s", "k8s"],
   ["import", "import_"],
   ["日本", "connector"],
 ])("a connector %s is called %s in code", (name, expected) => {

@@ -1,8 +1,11 @@
-import { expect, test } from "vitest";
-import { luminanceOf, textOn } from "../../api/tieline_api/connect_page/files/colours.js";
-import { credentialOf, planOf, stateOf } from "../../api/tieline_api/connect_page/files/credentials.js";
-import { propertiesOf, widgetOf } from "../../api/tieline_api/connect_page/files/schema.js";
-import { languageOf, TEXTS, textsIn } from "../../api/tieline_api/connect_page/files/texts.js";
+import { expect, test, vi } from "vitest";
+import { Api } from "../../api/tieline_api/connect/files/api.js";
+import { luminanceOf, textOn } from "../../api/tieline_api/connect/files/colours.js";
+import { credentialOf, planOf, stateOf } from "../../api/tieline_api/connect/files/credentials.js";
+import { markOf as markOnPage } from "../../api/tieline_api/connect/files/marks.js";
+import { propertiesOf, widgetOf } from "../../api/tieline_api/connect/files/schema.js";
+import { directionOf, languageOf, TEXTS, textsIn } from "../../api/tieline_api/connect/files/texts.js";
+import { markOf } from "../src/lib/catalogue";
 
 const OAUTH = { type: "oauth2", oauth2: { id: "o", grant: { type: "authorizationCode" } } };
 const KEY = { type: "api-key", apiKey: { id: "k" } };
@@ -43,13 +46,15 @@ test("a credential holds what was entered, and nothing before the user has autho
 });
 
 test.each([
-  ["waiting", { authSchemeConfig: OAUTH, credential: { type: "none" } }, {}],
-  ["connected", { authSchemeConfig: OAUTH, credential: { type: "oauth2-token", errors: [] } }, {}],
-  ["refused", { authSchemeConfig: OAUTH, credential: { type: "oauth2-token", errors: ["expired"] } }, {}],
-  ["refused", { authSchemeConfig: KEY, credential: { type: "string" } }, { refused: { status: 401 } }],
-  ["waiting", { authSchemeConfig: KEY }, {}],
-])("a connection is %s", (state, part, more) => {
-  expect(stateOf({ credentials: [part], ...more })).toBe(state);
+  ["waiting", { state: "not_authorised" }, OAUTH, false],
+  ["connected", { state: "not_checked" }, OAUTH, false],
+  ["stored", { state: "not_checked" }, OAUTH, true],
+  ["stored", { state: "not_checked" }, KEY, false],
+  ["connected", { state: "works" }, KEY, true],
+  ["refused", { state: "refused" }, KEY, false],
+  ["refused", { state: "invalid" }, OAUTH, false],
+])("a connection is %s when it is %o", (shown, connection, scheme, hasCheck) => {
+  expect(stateOf({ credentials: [{ authSchemeConfig: scheme }], ...connection }, hasCheck)).toBe(shown);
 });
 
 test("what no field fits is entered as JSON", () => {
@@ -67,3 +72,33 @@ test.each(["#000", "#fff", "#0b5d3b", "#8fa5ff", "#767676", "#ff0000"])(
     expect((high + 0.05) / (low + 0.05)).toBeGreaterThanOrEqual(4.5);
   },
 );
+
+test("the page sends back the revision of what it has written", async () => {
+  const headers: Record<string, string>[] = [{ "X-Tieline-Revision": "connections:8" }, {}, {}];
+  const answers = headers.map((each) => new Response("{}", { headers: each }));
+  const sent = vi.fn<typeof fetch>(async () => answers.shift() ?? Response.error());
+  vi.stubGlobal("fetch", sent);
+  const api = new Api("t", new URL("https://tieline.example/"));
+  for (const method of ["PUT", "POST", "GET"]) await api.call(method, "connections/c");
+  vi.unstubAllGlobals();
+  const revisions = sent.mock.calls.map(([, given]) => new Headers(given?.headers).get("X-Tieline-Revision"));
+  expect(revisions).toEqual([null, "connections:8", "connections:8"]);
+});
+
+test("a language of the brand's falls back to English where it lacks a text, and its script has a direction", () => {
+  const t = textsIn({ texts: { fr: { cancel: "Annuler" }, en: { done: "Finish" } } }, "fr-CA");
+  expect([t("cancel"), t("done"), t("close")]).toEqual(["Annuler", "Finish", "Close"]);
+  expect(textsIn({ texts: { en: { done: "Finish" } } }, "de")("done")).toBe(TEXTS.de?.done);
+  expect(["ar", "he-IL", "fr", "de"].map(directionOf)).toEqual(["rtl", "rtl", "ltr", "ltr"]);
+});
+
+test("the page and the console mark a system alike", () => {
+  for (const [key, name] of [
+    ["slack", "Slack"],
+    ["hubspot", "HubSpot CRM"],
+    ["x", ""],
+    ["ł", "Łódź & Co"],
+    ["shop.example", "The Shop"],
+  ] as const)
+    expect(markOnPage(key, name)).toEqual(markOf(key, name));
+});

@@ -85,6 +85,16 @@ test.each([
   expect(await closed).toBe(outcome);
 });
 
+test("a page that says that the origin is not allowed ends it at once", async () => {
+  const said = vi.spyOn(console, "error").mockImplementation(() => {});
+  vi.stubGlobal("location", { origin: "https://app.example" });
+  const { closed } = open({ token: TOKEN, page: PAGE, mode: "popup" });
+  hear({ type: "arrived" });
+  hear({ type: "refused" });
+  expect(await closed).toBe("failed");
+  expect(said.mock.calls[0]?.[0]).toContain("add https://app.example to allowedOrigins");
+});
+
 test.each([
   ["an API key", "key_abc", PAGE],
   ["a page that is no URL", TOKEN, "/connect"],

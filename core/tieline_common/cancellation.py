@@ -1,6 +1,12 @@
-"""Ends tasks for certain."""
+"""Ends tasks and threads for certain."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _AGAIN_SECONDS = 3.0
 """Long enough for what tasks do at their ends."""
@@ -22,3 +28,17 @@ async def cancel_and_wait(*tasks: "asyncio.Task[object] | None") -> None:
     for task in ended:
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio logs nothing
+
+
+async def finish_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """``asyncio.to_thread`` whose cancellation waits for the thread: nothing goes on behind the caller."""
+    thread = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        while not thread.done():
+            with suppress(asyncio.CancelledError):  # cancelled again, it still waits
+                await asyncio.wait({thread})
+        if not thread.cancelled():
+            thread.exception()  # retrieved, so that asyncio logs nothing
+        raise

@@ -4,12 +4,9 @@ Pydantic's JSON schema is not yet a CRD schema: Kubernetes wants a *structural* 
 with one type a node. The translation here knows each keyword it may meet and fails on any other, so that a
 new pydantic or a new kind of field cannot slip something past the API server.
 
-``python -m tieline_core.crds DIR`` writes one file a kind; ``--check`` compares instead.
+`make manifests` writes the files.
 """
 
-import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -18,11 +15,25 @@ from tieline_core.identity.display_names import READABLE
 from tieline_core.identity.ids import ULID_PATTERN
 from tieline_core.objects import Json
 from tieline_core.resources import KINDS
+from tieline_core.resources.fields import URL_PATTERN, URL_WORDS
 from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource, Kind
 from tieline_core.resources.notification_channels import EMAIL_PATTERN, HOST_PATTERN
+from tieline_core.resources.oauth2_dialect import (
+    PARAMETER_PATTERN,
+    PATH_PATTERN,
+    VARIABLE_PATTERN,
+)
 from tieline_core.resources.projects import ENV_NAME_PATTERN, SCHEDULE_NAME_PATTERN
+from tieline_core.resources.system_inputs import ANCHORED, NAME_PATTERN, SUFFIX_PATTERN
 from tieline_protocol.request_limits import PER
-from tieline_protocol.signatures import INPUT_PATTERN, INPUT_WORDS
+from tieline_protocol.signature_fields import CONDITION_PATTERN, PLACE_PATTERN, PLACE_WORDS
+from tieline_protocol.signatures import (
+    BODY_HASH_PATTERN,
+    INPUT_PATTERN,
+    INPUT_WORDS,
+    SIGNATURE_NAME_PATTERN,
+)
+from tieline_protocol.url_inputs import HOST_PATTERN as URL_HOST_PATTERN
 
 _KEPT = frozenset(
     {
@@ -59,13 +70,22 @@ _WORDS = {
         "must hold lower case letters, digits and '-' only, and start and end with a letter or digit"
     ),
     READABLE["pattern"]: "must not contain control characters or marks of text direction",
+    r"^[ -~]*$": "must hold printable ASCII characters only",
+    r"^/[^\s#\\]*$": "must be a path that starts with / and holds no spaces, '#' or backslashes",
     r"^https?://\S+$": "must be a URL that starts with http:// or https:// and holds no spaces",
+    URL_PATTERN: URL_WORDS,
     r"^[!#$%&'*+.^_`|~0-9A-Za-z\[\]-]+$": (
         "must be the name of a header, parameter or cookie: letters, digits and !#$%&'*+-.^_`|~[] only, so no spaces"
     ),
     ENV_NAME_PATTERN: "must hold letters, digits and '_' only, and not start with a digit",
     PER: "must be a whole number with s, m or h, such as 1s or 10m",
     INPUT_PATTERN: f"must be {INPUT_WORDS}",
+    PLACE_PATTERN: f"must be {PLACE_WORDS}",
+    CONDITION_PATTERN: f"must be {PLACE_WORDS}; = and a text may follow",
+    BODY_HASH_PATTERN: "must be claim:NAME, query:NAME or header:NAME",
+    SIGNATURE_NAME_PATTERN: (
+        "must be the name of a header, parameter or cookie, or the path of a field of the body, without spaces"
+    ),
     ULID_PATTERN: "must be a ULID: 26 digits and capital letters without I, L, O and U",
     "^[0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?$": (
         "must hold letters, digits, '-' and '.' only, and start and end with a letter or digit"
@@ -74,12 +94,23 @@ _WORDS = {
     HOST_PATTERN: "must be a host: letters, digits, '-', '_' and '.' only, without a scheme or a port",
     EMAIL_PATTERN: "must be one e-mail address, without a name or angle brackets",
     "^[0-9a-f]{64}$": "must be a SHA-256 digest: 64 digits and lower case letters from a to f",
-    "^(header|body)$": "must be header or body",
+    "^(header|body|both|none)$": "must be header, body, both or none",
+    PATH_PATTERN: "must be a path such as authed_user.access_token or 0.id, or a JSON pointer, without spaces",
+    VARIABLE_PATTERN: "must be the name of a variable: letters, digits, '_' and '-' only",
+    PARAMETER_PATTERN: (
+        "must be the name of a header or parameter: letters, digits and !#$%&'*+-.^_`|~:[] only, so no spaces"
+    ),
     "^openapi$": "must be openapi",
+    NAME_PATTERN: "must hold letters, digits, '_' and '-' only",
+    ANCHORED: "must start with ^ and end with $, so that it describes the whole value",
+    SUFFIX_PATTERN: "must hold letters, digits, '.', '-', '_' and '/' only",
+    URL_HOST_PATTERN: "must be a host such as shop.example, or *. and a domain, without a scheme or a port",
     "^(HMAC-SHA1|HMAC-SHA256|HMAC-SHA512|RSA-SHA1|RSA-SHA256|RSA-SHA512|PLAINTEXT)$": (
         "must be HMAC-SHA1, HMAC-SHA256, HMAC-SHA512, RSA-SHA1, RSA-SHA256, RSA-SHA512 or PLAINTEXT"
     ),
 }
+# kstatus, and so Flux and Argo CD, takes an object without a status for one that has settled.
+_NOT_SEEN = {"observedGeneration": -1}
 # Keys of ConfigMaps, in lists within lists: as rules they exceed what the API server lets the rules of a kind cost.
 _TOO_COSTLY = frozenset({r"^[-._a-zA-Z0-9]+$"})
 
@@ -129,6 +160,9 @@ def structural(schema: Json, *, definitions: Json, path: str) -> Json:
             continue
         else:
             raise SchemaError(f"{path}: a CRD has no {keyword!r}")
+    if result.get("type") == "array":
+        # One writer owns the list as a whole, unless the model says how the lists of several are merged.
+        result.setdefault("x-kubernetes-list-type", "atomic")
     _check_bounds(result, path=path)
     return result
 
@@ -178,7 +212,7 @@ def definition(kind: type[CustomResource]) -> Json:
                                 "kind": {"type": "string"},
                                 "metadata": {"type": "object"},
                                 "spec": written_by_people("spec"),
-                                "status": part("status"),
+                                "status": {**part("status"), "default": _NOT_SEEN},
                             },
                             **_root_rules(kind),
                         }
@@ -222,7 +256,7 @@ def _selectable(info: Kind) -> Json:
 def render(kind: type[CustomResource]) -> str:
     """The definition as YAML, the same for the same models."""
     text = yaml.dump(definition(kind), Dumper=_Plain, sort_keys=False, allow_unicode=True, width=120)
-    return f"# Generated from tieline_core.resources by `make crds`; do not edit.\n{text}"
+    return f"# Generated from tieline_core.resources by `make manifests`; do not edit.\n{text}"
 
 
 def files() -> dict[str, str]:
@@ -295,31 +329,3 @@ def _column(column: Any) -> Json:
 
 def _one_paragraph(text: str) -> str:
     return " ".join(text.split())
-
-
-def main() -> int:
-    """Writes or checks the YAML files."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--check", action="store_true", help="compare with what is there, write nothing")
-    arguments = parser.parse_args()
-    wanted = files()
-    if not arguments.check:
-        arguments.directory.mkdir(parents=True, exist_ok=True)
-        for name, text in wanted.items():
-            (arguments.directory / name).write_text(text, encoding="utf-8")
-        return 0
-    present = {path.name: path.read_text(encoding="utf-8") for path in arguments.directory.glob("*.yaml")}
-    present.pop("kustomization.yaml", None)
-    stale = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
-    for name in stale:
-        print(
-            f"{arguments.directory / name} is not what the models generate: run `make crds`", file=sys.stderr
-        )
-    return 1 if stale else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,5 +1,6 @@
 """Logs of operator and API: one JSON object a line; what is passed as ``extra`` becomes keys of it."""
 
+import json
 import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -23,6 +24,14 @@ class JsonFormatter(OrjsonFormatter):
         """RFC 3339 in UTC, with milliseconds."""
         moment = datetime.fromtimestamp(record.created, UTC)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
+        """As JSON. Lone surrogates, for which the line would be lost, become question marks."""
+        try:
+            return super().jsonify_log_record(log_data)
+        except TypeError:
+            text = json.dumps(log_data, default=str, ensure_ascii=False, skipkeys=True)
+            return text.encode(errors="replace").decode()
 
     def add_fields(
         self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]

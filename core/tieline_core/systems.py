@@ -17,6 +17,18 @@ from pydantic import TypeAdapter, ValidationError
 from tieline_core.objects import Json, ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.fields import Url
+from tieline_protocol.oauth.kept import NOTHING, Kept
+from tieline_protocol.url_inputs import (
+    ANY_VALUE,
+    MissingValueError,
+    UrlInput,
+    UrlInputError,
+    filled_url,
+    pattern_problem,
+    template_problem,
+    url_inputs,
+    variables_of,
+)
 
 MAX_SCHEMES = 20
 MAX_BYTES = 256 * 1024
@@ -51,24 +63,101 @@ def is_from_connector(obj: ObjectView, scheme: str) -> bool:
     return any(item["id"] == scheme for item in found.get("authSchemeConfigs") or ())
 
 
-def connection_base_url(connection: ObjectView, system: ObjectView) -> str:
-    """The base URL of a connection, from both specs.
+def variables_in_effect(connection: ObjectView, system: ObjectView, kept: Kept = NOTHING) -> dict[str, str]:
+    """The variables of a connection's URLs, from both specs and what was kept of the provider's answers.
 
-    The connection's own counts; else the system's, in which parts in curly braces are filled with the
-    connection's variables, or else with the system's. A part that has no value stays as it is.
+    The connection's own count, then those that were kept, then the system's. A kept variable with overrides wins over
+    all.
     """
-    url: str = connection.get("baseUrl") or system.get("templateBaseUrl") or ""
-    if connection.get("baseUrl"):
-        return url
-    values = {**(system.get("variables") or {}), **(connection.get("variables") or {})}
-    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), url)
+    return {
+        **(system.get("variables") or {}),
+        **kept.variables_over(connection.get("variables") or {}),
+    }
 
 
-def missing_variables(connection: ObjectView, system: ObjectView) -> list[str]:
+def checked_variables(system: ObjectView, kept: Kept = NOTHING) -> dict[str, UrlInput]:
+    """What the values of people and providers may be: the System's inputs, and the variables that were kept."""
+    return {**dict.fromkeys(kept.variables, UrlInput(pattern=ANY_VALUE)), **url_inputs(system)}
+
+
+def connection_base_url(connection: ObjectView, system: ObjectView, kept: Kept = NOTHING) -> str:
+    """The base URL of a connection, from both specs and what was kept of the provider's answers.
+
+    The connection's own counts, then the one that was kept; else the system's, in which parts in curly braces are
+    filled with the variables in effect. A part that has no value, or one that its input does not allow, stays as it is:
+    requests cannot be sent to such a URL.
+    """
+    if kept.base_url and "baseUrl" in kept.overrides:
+        return kept.base_url
+    own: str = connection.get("baseUrl") or kept.base_url
+    if own:
+        return own
+    template = _with_plain_values(connection, system, kept)
+    try:
+        values = variables_in_effect(connection, system, kept)
+        return filled_url(template, values, checked_variables(system, kept))
+    except UrlInputError:
+        return template
+
+
+def base_url_problem(connection: ObjectView, system: ObjectView, kept: Kept = NOTHING) -> str | None:
+    """Why the inputs make no base URL of a connection, as a sentence; None where they do, or have no value yet."""
+    checked, values = checked_variables(system, kept), variables_in_effect(connection, system, kept)
+    for name, about in url_inputs(system).items():
+        problem = about.value_problem(values[name]) if values.get(name) else None
+        if problem:
+            return f'The variable "{name}" {problem}'
+    if not checked or connection.get("baseUrl") or kept.base_url:
+        return None
+    try:
+        filled_url(_with_plain_values(connection, system, kept), values, checked)
+    except MissingValueError:
+        return None
+    except UrlInputError as error:
+        return f"The base URL cannot be made: {error}"
+    return None
+
+
+def input_problems(system: ObjectView) -> list[str]:
+    """What is wrong with the inputs in a System's spec, as sentences."""
+    inputs, defaults = url_inputs(system), system.get("variables") or {}
+    found = []
+    for name, about in inputs.items():
+        if about.pattern and (problem := pattern_problem(about.pattern)):
+            found.append(f'The pattern of the input "{name}" {problem}')
+        elif defaults.get(name) and (problem := about.value_problem(defaults[name])):
+            found.append(f'The default of the input "{name}" in variables {problem}')
+    template = _with_plain_values({}, system)
+    if inputs.keys() & set(variables_of(template)) and (problem := template_problem(template, inputs)):
+        found.append(f"templateBaseUrl {problem}")
+    return found
+
+
+def missing_variables(connection: ObjectView, system: ObjectView, kept: Kept = NOTHING) -> list[str]:
     """The parts of a connection's base URL in curly braces that have no value."""
-    if connection.get("baseUrl"):
+    if connection.get("baseUrl") or kept.base_url:
         return []
-    return _PLACEHOLDER.findall(connection_base_url(connection, system))
+    values, checked = variables_in_effect(connection, system, kept), checked_variables(system, kept)
+    names = placeholders_of(system.get("templateBaseUrl") or "")
+    return [name for name in names if name not in values or (name in checked and not values[name])]
+
+
+def placeholders_of(url: str) -> list[str]:
+    """The names in curly braces in a base URL, each once. Descriptions have names that inputs cannot have.
+
+    >>> placeholders_of("https://{api.host}/{version}")
+    ['api.host', 'version']
+    """
+    return list(dict.fromkeys(_PLACEHOLDER.findall(url)))
+
+
+def _with_plain_values(connection: ObjectView, system: ObjectView, kept: Kept = NOTHING) -> str:
+    """The System's base URL with the values of all variables but those that are checked."""
+    url: str = system.get("templateBaseUrl") or ""
+    values, checked = variables_in_effect(connection, system, kept), checked_variables(system, kept)
+    return _PLACEHOLDER.sub(
+        lambda found: found[0] if found[1] in checked else values.get(found[1], found[0]), url
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

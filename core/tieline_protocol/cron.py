@@ -93,6 +93,12 @@ def parse_cron(expression: str, timezone: str = "UTC") -> Cron:
         ...
     tieline_protocol.cron.CronError: '61 * * * *' is no cron expression: bad minute
     """
+    return _parsed(expression, timezone)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(expression: str, timezone: str) -> Cron:
+    """Looking whether a time ever comes takes as long as looking for the next one: lists do it for each schedule."""
     zone = _zone(timezone)
     fields = expression.split()
     if len(fields) not in (5, 6):

@@ -15,18 +15,23 @@ Files = Mapping[str, bytes] | Sequence[tuple[str, bytes]]
 
 
 def check_files(
-    files: Files, labels: Mapping[str, str], template_names: Collection[str] | None
+    files: Files,
+    labels: Mapping[str, str],
+    template_names: Collection[str] | None,
+    *,
+    connections_file: str = "",
 ) -> list[Finding]:
     """Findings about files and labels, at most MAX_FINDINGS; any of severity error refuses a deploy.
 
     ``files`` are pairs of path and content (a mapping cannot hold the duplicates that people write).
     ``template_names`` are the connection templates of the environment that the files go to; None skips
-    that check, because templates belong to environments and files to none.
+    that check, because templates belong to environments and files to none. ``connections_file`` is the file that has
+    them on an author's machine.
     """
     pairs = pairs_of(files)
     findings = [*check_metadata(pairs, labels), *check_code(pairs)]
     if template_names is not None:
-        findings += missing_templates(named_templates(pairs), template_names)
+        findings += missing_templates(named_templates(pairs), template_names, connections_file)
     return findings[:MAX_FINDINGS]
 
 

@@ -14,15 +14,24 @@ request names, and checks no permission for it, so permissions alone do not keep
 - ``run_<env>`` holds what runs must not forget: subject ``run.<env>.<run>.step.<name>.<occurrence>`` for a result of a
   step, ``run.<env>.<run>.step.~claim`` for the attempt that alone may store such results, ``run.<env>.<run>.state`` for
   the attempts of an event, ``run.<env>.<run>.ended`` for an hour after a run that had any of these,
-  ``run.<env>.<run>.cancelled`` for an hour after somebody cancelled one, and
-  ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted;
+  ``run.<env>.<run>.cancelled`` for an hour after somebody cancelled one, ``run.<env>.<run>.interruption`` for a day
+  after a pod ended itself since the run blocked it, and
+  ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted. Of waits (``tieline_protocol.waits``)
+  it has ``run.<env>.~rule.<hash of the name>.<rule>`` for each way in which code waits for an event,
+  ``run.<env>.~wait.<index>.<run>.<wait>.<key>`` for a wait, ``run.<env>.~kept.<index>.<run of the event>`` for an event
+  that runs can still wait for, and ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
 
 An environment has these once somebody who needs them is connected to its account (``EventStreams.is_needed_by``): a pod
 whose code has events, or the API, which publishes one.
 
-Each organisation has the stream ``history_<organisation>`` in the platform's account. Pods add what became of runs, at
-``history.<organisation>.<environment>``, which their account imports and which is all that leaves it.
+Each organisation has two streams with records of runs in the platform's account:
+
+- ``history_<organisation>`` has those of events and queued webhooks. Pods write them at
+  ``history.<organisation>.<environment>``, which their account imports and which is all that leaves it;
+- ``direct_<organisation>`` has those of direct runs, which can be many and push out no others. The API writes at
+  ``direct.<organisation>.<environment>`` what pods report to it, and at ``direct.<organisation>.<environment>.calls``
+  the calls of agents.
 """
 
 import hashlib
@@ -36,17 +45,21 @@ LEASE_SECONDS = 30.0
 """How long the engine waits for a sign of life of a pod that has an event, before another one gets it."""
 KEY_TOKEN = "~key"  # noqa: S105  (a subject)
 """Takes the place of a task in the subject of a token."""
+NO_KEY = "0"
+"""Takes the place of a key's hash in the subject of a wait of a run without a key."""
 MAX_BYTES = "tieline.dev/max-bytes"
 """The metadata of the stream ``later`` with the bytes beyond which publishers store no new event in it."""
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Of a payload. The run history keeps it in base64 in one message."""
+MAX_STORED_EVENT_BYTES = MAX_EVENT_BYTES + 128 * 1024
+"""Of a message in an environment's streams: a payload and its headers, of which JetStream takes 64 KiB."""
+MAX_HISTORY_BYTES = 7 * 1024 * 1024
+"""Of a message in the run history."""
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 TTL = "Nats-TTL"
 """The header with how long JetStream keeps a message."""
 EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 """The header with the number of the subject's last message; 0 where there must be none."""
-WRONG_SEQUENCE = frozenset({10071, 10164})
-"""JetStream's codes where it is another one, or will be: a cluster may be about to store one."""
 API_CLIENT = "tieline-api"
 """The name of the API's clients."""
 
@@ -54,6 +67,11 @@ API_CLIENT = "tieline-api"
 def history_stream(organisation: str) -> str:
     """The name of the stream with the run history of an organisation, by its id."""
     return f"history_{organisation}"
+
+
+def direct_stream(organisation: str) -> str:
+    """The name of the stream with the direct runs of an organisation, by its id."""
+    return f"direct_{organisation}"
 
 
 @dataclass(frozen=True)
@@ -125,6 +143,16 @@ class EventStreams:
         return f"history.{self._own}"
 
     @property
+    def direct(self) -> str:
+        """The subject of the environment's direct runs."""
+        return f"direct.{self._own}"
+
+    @property
+    def calls(self) -> str:
+        """The subject of the calls of agents in the environment."""
+        return f"direct.{self._own}.calls"
+
+    @property
     def control(self) -> str:
         """The subject at which the platform tells pods to cancel a run. It is not stored."""
         return f"control.{self._own}.cancel"
@@ -161,9 +189,13 @@ class EventStreams:
         """The subject of a run whose time has come."""
         return f"due.{self._own}.{run}"
 
-    def step(self, run: str, name: str, occurrence: int) -> str:
-        """The subject of a step's result. ``name`` may be any text."""
-        return f"run.{self._own}.{run}.step.{hashed(name)}.{occurrence}"
+    def step(self, run: str, name: str, occurrence: int, *, place: int = 0) -> str:
+        """The subject of a step's result. ``name`` may be any text; ``place`` is its position in the run's sequence."""
+        return self.hashed_step(run, hashed(name), occurrence, place)
+
+    def hashed_step(self, run: str, name_hash: str, occurrence: int, place: int) -> str:
+        """See ``step``."""
+        return f"run.{self._own}.{run}.step.{name_hash}.{occurrence}.{place}"
 
     def steps(self, run: str) -> str:
         """The subjects of the results of a run's steps."""
@@ -189,9 +221,33 @@ class EventStreams:
         """The subject that says for a while that somebody cancels a run, so that no pod tries it again."""
         return f"run.{self._own}.{run}.cancelled"
 
+    def interruption(self, run: str) -> str:
+        """The subject that says for a while why a pod ended in the middle of a run."""
+        return f"run.{self._own}.{run}.interruption"
+
     def delivery(self, key_hash: str) -> str:
         """The subject that says for a while that a sender's request was accepted."""
         return f"run.{self._own}.~delivery.{key_hash}"
+
+    def wait_rule(self, name: str, rule: str) -> str:
+        """The subject of a way in which code waits for events of a name; ``*`` is any."""
+        return f"run.{self._own}.~rule.{'*' if name == '*' else hashed(name)}.{rule}"
+
+    def wait(self, index: str, run: str, wait: str, key_hash: str | None) -> str:
+        """The subject of a run's wait. ``key_hash`` is that of the run's event, which waits in its key's order."""
+        return f"run.{self._own}.~wait.{index}.{run}.{wait}.{key_hash or NO_KEY}"
+
+    def waits(self, index: str) -> str:
+        """The subjects of all waits for the same."""
+        return f"run.{self._own}.~wait.{index}.>"
+
+    def kept_event(self, index: str, run: str) -> str:
+        """The subject of an event that runs can still wait for, by the event's run; ``*`` is any."""
+        return f"run.{self._own}.~kept.{index}.{run}"
+
+    def outcome(self, run: str, wait: str) -> str:
+        """The subject of how a wait ended. It is removed with the run's steps."""
+        return f"run.{self._own}.{run}.step.~outcome.{wait}"
 
     def dead(self, run: str) -> str:
         """The subject of a dead letter."""

@@ -64,6 +64,8 @@ class EventMetadata:
     user: str | None = None
     """External id."""
     key: str | None = None
+    shared_key: bool = False
+    """Whether the key is one with all tasks and users of the environment that share it."""
     event_id: str | None = None
     """What the sender deduplicates by."""
     traceparent: str | None = None
@@ -82,7 +84,7 @@ class EventMetadata:
     failure: str | None = None
     """Why it is to be a dead letter. It waits for room among them, and is not run again."""
     failure_type: str | None = None
-    """The name of the error's class."""
+    """The name of the error's class, of a dead letter too."""
     refusals: int = 0
     """How often there was no room for its dead letter."""
 
@@ -93,6 +95,13 @@ class EventMetadata:
             return self.run
         # Ids may have any letter, and headers may not.
         return hashed("\0".join((self.task, self.user or "", self.event_id)))
+
+    @property
+    def key_hash(self) -> str:
+        """The key in subjects: of this kind, task and user alone, unless it is shared."""
+        scope = () if self.shared_key else (self.kind, self.task, self.user or "")
+        # A shared key may have any letter, and must not pass for another task's and user's.
+        return hashed("\0".join(("shared" if self.shared_key else "own", *scope, self.key or "")))
 
     def header(self) -> str:
         """The value of the header."""
@@ -114,7 +123,7 @@ class EventMetadata:
             if any(not isinstance(known.get(name, 0), int | float) for name in _NUMBERS):
                 raise TypeError("no number")
             return cls(**known, request=WebhookRequest.from_dict(request) if request else None)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise InvalidEventError(f"A message is no event: {type(error).__name__}") from None
 
 

@@ -54,11 +54,16 @@ def named_templates(files: Iterable[tuple[str, bytes]]) -> dict[str, tuple[str, 
     return named
 
 
-def missing_templates(named: Named, template_names: Collection[str]) -> list[Finding]:
-    """An error for each template that code names and the environment does not have."""
+def missing_templates(
+    named: Named, template_names: Collection[str], connections_file: str = ""
+) -> list[Finding]:
+    """An error for each template that code names and the environment, or the connections file, does not have."""
     return [
         Finding(
-            message=f'the code uses the connection template "{name}", which this environment does not have; '
+            message=f'the code uses the connection template "{name}", which {connections_file} does not have; '
+            f'add "{name}" to its connections, or correct the name'
+            if connections_file
+            else f'the code uses the connection template "{name}", which this environment does not have; '
             f'create a ConnectionTemplate with spec.name "{name}", or correct the name',
             filename=path,
             line=line,
@@ -81,13 +86,16 @@ def templates_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
                         yield from _constant(keyword.value)
 
 
+_DECLARES_EVENTS = ("event", "waits_for")
+
+
 def events_in(tree: ast.Module) -> frozenset[str] | None:
-    """The tasks for events that one file declares: ``….event("name")``.
+    """The events that one file declares: ``….event("name")`` for a task, ``….waits_for("name")`` for runs that wait.
 
     None where that cannot be seen: a name is computed, or the decorator is passed on.
 
-    >>> sorted(events_in(ast.parse("@integration.event('a')\\nasync def f(ctx): ...")))
-    ['a']
+    >>> sorted(events_in(ast.parse("@integration.event('a')\\nasync def f(ctx): ...\\nintegration.waits_for('b')")))
+    ['a', 'b']
     >>> events_in(ast.parse("for name in NAMES: integration.event(name)(f)")) is None
     True
     """
@@ -96,9 +104,9 @@ def events_in(tree: ast.Module) -> frozenset[str] | None:
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Name(id="getattr"), args=[_, attribute, *_]):
-                if not isinstance(attribute, ast.Constant) or attribute.value == "event":
+                if not isinstance(attribute, ast.Constant) or attribute.value in _DECLARES_EVENTS:
                     return None
-            case ast.Attribute(attr="event"):
+            case ast.Attribute(attr="event" | "waits_for"):
                 name = _first_argument(called.get(id(node)))
                 if name is None:
                     return None

@@ -42,7 +42,7 @@ def seconds_of(per: str) -> int:
     (10, 3600)
     """
     if re.fullmatch(PER, per) is None:
-        raise ValueError(f"per must be a whole number with s, m or h, such as 1s or 10m, not {per!r}")
+        raise ValueError(f"per must be a whole number with s, m or h, such as 1s or 10m, not {per[:40]!r}")
     seconds = int(per[:-1]) * _UNITS[per[-1]]
     if seconds > MAX_PER_SECONDS:
         raise ValueError(f"per must be at most 24h, not {per}")
@@ -63,13 +63,16 @@ class RequestLimits:
 
     @classmethod
     def parse(cls, content: Mapping[str, Any]) -> Self:
-        """From ``{concurrent, requests, per, pods}``, as configurations have it. Raises ValueError."""
+        """From ``{concurrent, requests, per, pods}``, as configurations have it. Raises ValueError.
+
+        With ``answers`` or ``cost`` alone, requests only wait for the pauses that the system asks for.
+        """
         concurrent = _number(content, "concurrent", MAX_CONCURRENT)
         requests = _number(content, "requests", MAX_REQUESTS)
         per = content.get("per")
         if (requests is None) != (per is None):
             raise ValueError("requests and per need each other, such as requests: 100 and per: 1m")
-        if concurrent is None and requests is None:
+        if concurrent is None and requests is None and not (content.get("answers") or content.get("cost")):
             raise ValueError("concurrent is needed, or requests and per")
         return cls(
             concurrent=concurrent,
@@ -107,7 +110,7 @@ class RequestLimits:
             parts.append(f"{self.requests} requests in {_shown(self.seconds)}")
         if self.concurrent is not None:
             parts.append(f"{self.concurrent} at once")
-        return ", ".join(parts)
+        return ", ".join(parts) or "what the system's answers allow"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +127,9 @@ class SlotQuestion:
     held: int = 0
     """Slots that the pod has and that are not used yet."""
     permits: int = 0
-    """Requests that it may have under way until it gets the answer; 0 of an earlier release."""
+    """Requests that it may have under way until it gets the answer."""
     usual_seconds: float | None = None
-    """How long its requests take; None where it does not know, or is of an earlier release."""
+    """How long its requests take; None where it does not know."""
     free_seconds: float = 0.0
     """When the first of its requests under way usually ends, in seconds from now."""
     pause_seconds: float = 0.0

@@ -5,13 +5,16 @@ Records may come twice, and in another order than they were written in.
 """
 
 import base64
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Literal
 
 import orjson
 
+from tieline_protocol.event_streams import MAX_HISTORY_BYTES
 from tieline_protocol.events import RunKind, WebhookRequest
+from tieline_protocol.run_tags import valid_tags
 
 RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"]
 ENDED: frozenset[RunStatus] = frozenset(("succeeded", "failed", "dead", "cancelled"))
@@ -22,8 +25,22 @@ ENDED_PHASE = 3
 """The phase of a run that has ended, or a later one."""
 
 
+MAX_DIRECT_INPUT = 1024 * 1024
+"""Bytes of a direct run's input. Longer ones are left out."""
+MAX_VALUES = 250_000
+"""Of a message, counted by separators: far more than pods write, and a quarter of a second to read."""
+_FAST = 1
+
+
 class InvalidRecordsError(ValueError):
     """The message has no records of runs."""
+
+
+class TooManyValuesError(InvalidRecordsError):
+    """The message is refused unread: it would cost much time and memory to read."""
+
+    def __init__(self) -> None:
+        super().__init__("A message has too many values for records of runs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +49,8 @@ class UpstreamAnswer:
 
     status: int
     body: str
+    system: str = ""
+    """The name of the system; of the connection template where no system is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +60,10 @@ class RunError:
     type: str
     message: str
     upstream: UpstreamAnswer | None = None
+
+
+POD_DIED = RunError(type="PodDiedError", message="The pod ended in the middle of this attempt")
+"""Why an attempt failed of which nothing more is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +97,15 @@ class RunFacts:
     version: str = ""
     """Name of the ProjectVersion whose code ran."""
     key: str | None = None
+    shared_key: bool = False
+    """Whether the key is one with other tasks and users."""
     event_id: str | None = None
     error: RunError | None = None
     """Why the attempt failed."""
     trace_id: str = ""
     replay_of: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Values by their names. Those of a run are the union of its records', the latest value of a name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +150,35 @@ def encode(records: Sequence[RunRecord]) -> bytes:
         return orjson.dumps(_readable(content))
 
 
+def packed(records: Sequence[RunRecord]) -> bytes:
+    """The message's content, compressed, as the stream of direct runs has it."""
+    return zlib.compress(encode(records), _FAST)
+
+
+def unpacked(content: bytes) -> bytes:
+    """What ``packed`` compressed, for ``decode``. Raises InvalidRecordsError."""
+    decompressor = zlib.decompressobj()
+    try:
+        found = decompressor.decompress(content, MAX_HISTORY_BYTES)
+    except zlib.error:
+        raise InvalidRecordsError("A message is not compressed as records of runs are") from None
+    if not decompressor.eof:
+        raise InvalidRecordsError("A message is cut off, or too long for records of runs")
+    return found
+
+
+def is_readable(content: bytes) -> bool:
+    """Whether readers take a message of so many values."""
+    return sum(content.count(one) for one in (b",", b"[", b"{")) <= MAX_VALUES
+
+
 def decode(content: bytes) -> list[RunRecord]:
     """The records of a message. Raises InvalidRecordsError."""
+    if not is_readable(content):
+        raise TooManyValuesError
     try:
         return [_from_dict(one) for one in orjson.loads(content)]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise InvalidRecordsError(f"A message has no records of runs: {type(error).__name__}") from None
 
 
@@ -145,22 +196,24 @@ def _readable(value: Any) -> Any:
 def _to_dict(record: RunRecord) -> dict[str, Any]:
     content = {
         name: value
-        for name in RunRecord.__dataclass_fields__
-        if (value := getattr(record, name)) not in _EMPTY
+        for name, value in vars(record).items()
+        if value is not None and value is not False and value != ""
     }
     if record.input is not None:
         content["input"] = base64.b64encode(record.input).decode()
     content["steps"] = list(record.steps)
+    if not record.tags:
+        content.pop("tags", None)
     return content
-
-
-_EMPTY: tuple[object, ...] = (None, "")
 
 
 def _from_dict(content: dict[str, Any]) -> RunRecord:
     known = {name: value for name, value in content.items() if name in RunRecord.__dataclass_fields__}
     if known["status"] not in _PHASES:
         raise ValueError("unknown status")
+    # What orders records of a run, and tells runs apart: readers compare these.
+    if not isinstance(known["id"], str) or type(known["attempt"]) is not int:
+        raise TypeError("no run")
     if error := known.get("error"):
         upstream = error.get("upstream")
         known["error"] = RunError(
@@ -169,6 +222,8 @@ def _from_dict(content: dict[str, Any]) -> RunRecord:
             upstream=UpstreamAnswer(**upstream) if upstream else None,
         )
     known["steps"] = tuple(StepRecord(**step) for step in known.get("steps", ()))
+    if tags := known.pop("tags", None):
+        known["tags"] = valid_tags(tags)
     if request := known.get("request"):
         known["request"] = WebhookRequest.from_dict(request)
     if (text := known.get("input")) is not None:

@@ -5,8 +5,10 @@ from itertools import chain
 
 from tieline_protocol.findings import Finding
 
-PYTHON = (3, 11)
+PYTHON = (3, 13)
 """The image's Python."""
+OLDEST_PYTHON = (3, 11)
+"""The oldest that integrations run on outside the image; a lock holds for all from this one on."""
 
 REQUIREMENTS = "requirements.txt"
 
@@ -28,7 +30,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "propcache": ("propcache",),
     "pycparser": ("pycparser",),
     "pyjwt": ("jwt",),
-    "tieline": ("tieline", "tieline_common", "tieline_packages", "tieline_protocol"),
+    "tieline": ("tieline", "tieline_common", "tieline_engine", "tieline_packages", "tieline_protocol"),
     "typing-extensions": ("typing_extensions",),
     "tzdata": ("tzdata",),
     "uvloop": ("uvloop",),

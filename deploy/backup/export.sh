@@ -19,23 +19,15 @@ kubectl get configmaps,secrets,serviceaccounts,roles.rbac.authorization.k8s.io,r
     -n "$1" -o json --show-managed-fields >"$work/others.json"
 
 jq -s '
-    # What an environment keeps between runs belongs to its ServiceAccount, which the operator makes again: in the
-    # file it belongs to the Project.
-    (reduce (.[2].items[] | select(.kind == "ServiceAccount")) as $account ({};
-        .[$account.metadata.name] = ($account.metadata.ownerReferences // []))) as $accounts
-    | def owners: .metadata.ownerReferences // [];
+    def owners: .metadata.ownerReferences // [];
     def ours: all(owners[]; .apiVersion | startswith("tieline.dev/"));
-    def with_owners_of_accounts:
-        if .kind == "ConfigMap" and (.metadata.labels["tieline.dev/state"] or .metadata.labels["tieline.dev/carried-state"]) and .metadata.ownerReferences then
-            .metadata.ownerReferences |= [.[] | if .kind == "ServiceAccount" then ($accounts[.name] // [.])[] else . end]
-        else . end;
     # Children that the operator makes again, what Kubernetes makes by itself, and logins under way.
     def made_again:
         (.kind == "ServiceAccount" and ((owners | length) > 0 or .metadata.name == "default"))
-        or (.kind == "ConfigMap" and (.metadata.name == "kube-root-ca.crt" or .metadata.labels["tieline.dev/carried-state"] == "done"))
+        or (.kind == "ConfigMap" and (.metadata.name == "kube-root-ca.crt" or .metadata.name == "tieline-organisations"))
         or (.kind == "Secret" and (.type == "kubernetes.io/service-account-token" or .type == "tieline.dev/oauth-state" or .type == "tieline.dev/engine-credentials"));
     .[0] as $namespace
-    | [.[1:][].items[] | with_owners_of_accounts | select(.metadata.deletionTimestamp == null and ours and (made_again | not))]
+    | [.[1:][].items[] | select(.metadata.deletionTimestamp == null and ours and (made_again | not))]
     | sort_by(.metadata.creationTimestamp)
     | {apiVersion: "v1", kind: "List", items: ([$namespace] + .)}
     | .items[] |= (

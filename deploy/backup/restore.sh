@@ -56,10 +56,20 @@ while [ "$(jq length "$work/left.json")" -gt 0 ]; do
 done
 
 # What the operator remembers in the status: the id, which files a pinned environment left, the last valid variables.
-jq '{apiVersion: "v1", kind: "List", items: [.[]
+# What it said of workloads is no longer true: Ready is Unknown until the operator has seen the object.
+jq 'def unknown($now): [.[]? | select(.type | IN("Ready", "Reconciling", "Stalled") | not)]
+        + [{type: "Ready", status: "Unknown", reason: "Restored", observedGeneration: 0,
+            message: "Restored from a backup; the operator has not seen it yet", lastTransitionTime: $now}];
+    (now | todate) as $now
+    | {apiVersion: "v1", kind: "List", items: [.[]
         | select((.apiVersion | startswith("tieline.dev/")) and .status)
-        | .status.id = (.metadata.labels["tieline.dev/id"] // .status.id)
-        | if .status.id then . else del(.status.id) end
+        | .status.conditions |= unknown($now)
+        | del(.status.observedGeneration)
+        | if .status.environments then
+            .status.environments |= [.[] | if .status == "running" then .status = "draft" else . end
+                | if .readyReplicas then .readyReplicas = 0 else . end]
+            | .status.summary = ([.status.environments[] | "\(.name): \(.status)"] | join(", ") | .[:256])
+          else . end
         | del(.metadata.managedFields)
         | del(.metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"])]}' \
     "$work/restored.json" >"$work/status.json"

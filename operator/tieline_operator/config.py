@@ -4,7 +4,6 @@
 |---|---|---|
 | TIELINE_RUNTIME_IMAGE | (required) | image of the pods of environments that name none |
 | TIELINE_API_URL | (required) | internal base URL of the API, given to pods |
-| TIELINE_PREVIOUS_API_URL | (none) | the earlier TIELINE_API_URL; pods that have it keep it until they are replaced |
 | TIELINE_IMAGE_PULL_SECRETS | (none) | Secrets that project pods pull with, separated by commas |
 | TIELINE_PUBLIC_URL_TEMPLATE | http://{clusterIP} | public URL of an environment, with PLACEHOLDERS |
 | TIELINE_NAMESPACES | (all) | namespaces to work in, separated by commas |
@@ -23,8 +22,9 @@
 | TIELINE_LISTEN_PORT | 8080 | the API's: port of REST |
 | TIELINE_INTERNAL_PORT | 8081 | the API's: port for project pods, which their NetworkPolicies open |
 | TIELINE_METRICS_NAMESPACES | (none) | namespaces whose pods may ask project pods for metrics, with commas |
+| TIELINE_HEALTHY_SECONDS | 60 | seconds for which a version must serve without a restart until it is healthy |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
-| TIELINE_ENGINE_URL | (none) | URLs of the event engine's servers, separated by commas; without one there is none |
+| TIELINE_ENGINE_URL | (required) | URLs of the event engine's servers, separated by commas |
 | TIELINE_ENGINE_REPLICAS | 1 | servers that keep each stream: 1 or 3 |
 | TIELINE_ENGINE_QUEUE_BYTES | 268435456 | bytes of the events that an environment has queued |
 | TIELINE_ENGINE_LATER_BYTES | 268435456 | bytes of events of an environment that wait for a time |
@@ -33,16 +33,19 @@
 | TIELINE_ENGINE_DEAD_LETTERS_DAYS | 90 | days for which dead letters are kept |
 | TIELINE_ENGINE_HISTORY_BYTES | 268435456 | bytes of the run history of an organisation |
 | TIELINE_ENGINE_HISTORY_DAYS | 30 | days that run history is kept |
+| TIELINE_ENGINE_DIRECT_BYTES | 134217728 | bytes of the direct runs in it |
 | TIELINE_ENGINE_STATE_BYTES | 268435456 | bytes of the state of an organisation's integrations |
 | TIELINE_ENGINE_PACKAGES_BYTES | 2147483648 | bytes of the packages of an organisation's projects |
 | TIELINE_PACKAGES_INDEX_URL | (PyPI) | index that packages are installed from |
 | TIELINE_PACKAGES_INDEX_SECRET | (none) | Secret in each organisation's namespace with the index's credentials |
+| TIELINE_PACKAGES_CA | (none) | certificate authorities of the index in PEM, beside the public ones |
 | TIELINE_PACKAGES_ARCHITECTURE | (the operator's) | architecture of the nodes for pods with packages |
 
 How environments are reached from outside is in ``exposure``.
 """
 
 import re
+import ssl
 from collections.abc import Mapping
 from datetime import timedelta
 from ipaddress import ip_network
@@ -63,6 +66,7 @@ from tieline_protocol.packages import own_architecture
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _ENGINE_SCHEMES = ("nats", "tls")
+_MAX_AUTHORITIES = 64 << 10
 _DEFAULT_TEMPLATE = "http://{clusterIP}"
 
 
@@ -80,6 +84,22 @@ def _index_url(text: str) -> str:
             "must have no user or password: put them into the Secret of TIELINE_PACKAGES_INDEX_SECRET"
         )
     return url
+
+
+def _authorities(text: str) -> str:
+    if "PRIVATE KEY" in text:
+        raise ValueError("must hold certificates alone: it contains a private key")
+    if len(text) > _MAX_AUTHORITIES:
+        # It goes into an environment variable of Jobs.
+        raise ValueError(
+            f"must have at most {_MAX_AUTHORITIES >> 10} KiB: give your own authorities, without the public ones"
+        )
+    if text:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+        except (ssl.SSLError, ValueError):
+            raise ValueError("must be certificates in PEM (-----BEGIN CERTIFICATE-----)") from None
+    return text
 
 
 def _template(text: str) -> str:
@@ -118,6 +138,8 @@ def _engine_urls(found: tuple[str, ...]) -> tuple[str, ...]:
         if "@" in parts.netloc:
             # It goes into pods and logs.
             raise ValueError("must have no user or password: the Secret tieline-engine-trust has the keys")
+    if not found:
+        raise ValueError("must list the URL of at least one server")
     return found
 
 
@@ -146,7 +168,6 @@ class Config(EnvironmentSettings):
 
     runtime_image: str
     api_url: _Url
-    previous_api_url: _Url = ""
     image_pull_secrets: Names = ()
     public_url_template: Annotated[str, AfterValidator(_template)] = _DEFAULT_TEMPLATE
     namespaces: Names = ()
@@ -155,13 +176,14 @@ class Config(EnvironmentSettings):
     leader_elect: bool = True
     lease_namespace: str = Field(default_factory=_own_namespace)
     health_port: Port = 8080
+    healthy_seconds: Annotated[float, number(0, 3600)] = 60.0
     watch_timeout: Annotated[float, number(10, 3600)] = 180.0
     otlp_endpoint: _Url = ""
     metrics_namespaces: Names = ()
     metrics_object_names: bool = False
     exposure: Exposure = NOT_EXPOSED
     cluster_dns: Annotated[Names, AfterValidator(_name_servers)] = CLUSTER_DNS
-    engine_url: Annotated[Names, AfterValidator(_engine_urls)] = ()
+    engine_url: Annotated[Names, AfterValidator(_engine_urls)]
     engine_replicas: Annotated[int, BeforeValidator(_stream_replicas)] = 1
     engine_queue_bytes: _Bytes = 256 << 20
     engine_later_bytes: _Bytes = 256 << 20
@@ -170,10 +192,12 @@ class Config(EnvironmentSettings):
     engine_dead_letters_days: Annotated[float, number(0.01, 3650)] = 90.0
     engine_history_bytes: _Bytes = 256 << 20
     engine_history_days: Annotated[float, number(0.01, 3650)] = 30.0
+    engine_direct_bytes: _Bytes = 128 << 20
     engine_state_bytes: _Bytes = 256 << 20
     engine_packages_bytes: _Bytes = 2 << 30
     packages_index_url: Annotated[str, AfterValidator(_index_url)] = ""
     packages_index_secret: str = ""
+    packages_ca: Annotated[str, AfterValidator(_authorities)] = ""
     packages_architecture: str = Field(default_factory=own_architecture)
 
     @property
@@ -187,6 +211,7 @@ class Config(EnvironmentSettings):
             dead_letters_age=timedelta(days=self.engine_dead_letters_days),
             history_bytes=self.engine_history_bytes,
             history_age=timedelta(days=self.engine_history_days),
+            direct_bytes=self.engine_direct_bytes,
             state_bytes=self.engine_state_bytes,
             packages_bytes=self.engine_packages_bytes,
             replicas=self.engine_replicas,

@@ -3,7 +3,8 @@
 NATS' command line backs up and restores one account at a time, and each environment has one. It writes a file for the
 platform's account and for each environment's, and an index of them: one line each with the file, the account, and the
 names of the namespace, the Project and the environment, separated by tabs. The file ``api-prefix`` has the prefix of
-JetStream's API by which streams are managed. The files are secrets with all rights in their accounts.
+JetStream's API by which streams are managed until the credentials end. The files are secrets with all rights in their
+accounts.
 """
 
 import argparse
@@ -19,15 +20,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tieline_core.engine.trust import AccountSigner, EngineTrust, InvalidTrustError
+import nats.errors
+
+from tieline_core.engine.accounts import account_claims_of, push_account
+from tieline_core.engine.system_requests import EngineAnswerError
+from tieline_core.engine.trust import AccountSigner, BackupAccess, EngineTrust, InvalidTrustError
 from tieline_core.environment_settings import SettingsError
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, ENVIRONMENT_LABEL, PROJECT_LABEL
-from tieline_core.identity.organisations import holder, labelled_id
+from tieline_core.identity.organisations import Records, holder, labelled_id, records_of
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.kubeconfig import NoClusterError
-from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, SECRETS
+from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, ORGANISATION_RECORDS, SECRETS
 from tieline_operator.apply.plan import Object
 from tieline_operator.config import Config
+from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.keys import TRUST_SECRET
 from tieline_operator.main import connect
 from tieline_protocol.event_streams import EventStreams
@@ -53,13 +59,15 @@ class EnvironmentAccount:
     name: str
 
 
-def environment_accounts(secrets: Sequence[Object], namespaces: Sequence[Object]) -> list[EnvironmentAccount]:
+def environment_accounts(
+    secrets: Sequence[Object], namespaces: Sequence[Object], records: Records
+) -> list[EnvironmentAccount]:
     """The environments by the Secrets with their pods' credentials, in namespaces that are organisations."""
     claims: dict[str, list[Object]] = {}
     for namespace in namespaces:
         if identifier := labelled_id(namespace):
             claims.setdefault(identifier, []).append(namespace)
-    organisations = {holder(found): identifier for identifier, found in claims.items()}
+    organisations = {holder(identifier, found, records): identifier for identifier, found in claims.items()}
     found = []
     for secret in secrets:
         labels = secret["metadata"].get("labels") or {}
@@ -78,21 +86,25 @@ def environment_accounts(secrets: Sequence[Object], namespaces: Sequence[Object]
 
 
 def credentials_files(
-    trust: EngineTrust, environments: Sequence[EnvironmentAccount], *, now: datetime, valid: timedelta
+    trust: EngineTrust,
+    environments: Sequence[EnvironmentAccount],
+    access: BackupAccess,
+    *,
+    now: datetime,
 ) -> Iterator[tuple[str, str]]:
     """Names and contents of the files, with the index at the end."""
     lines = []
 
     def entry(name: str, signer: AccountSigner, *names: str) -> tuple[str, str]:
         lines.append("\t".join((name, signer.account, *names)))
-        return name, signer.credentials(_USER, at=now, expires=now + valid)
+        return name, signer.credentials(_USER, at=now, expires=access.until)
 
     yield entry("platform.creds", trust.users, "-", "-", "-")
     for one in environments:
         name = f"{one.streams.organisation}.{one.streams.environment}.creds"
         names = (one.namespace, one.project or "-", one.name or "-")
         yield entry(name, trust.users.of_environment(one.streams), *names)
-    yield PREFIX, f"{trust.management_prefix}\n"
+    yield PREFIX, f"{access.prefix}\n"
     yield INDEX, "".join(f"{line}\n" for line in lines)
 
 
@@ -126,13 +138,23 @@ async def _read(config: Config) -> tuple[EngineTrust, list[EnvironmentAccount]]:
     async with await connect(config) as kube:
         trust = await kube.get(SECRETS, TRUST_SECRET, config.lease_namespace)
         namespaces = await kube.list(NAMESPACES)
+        selected = f"metadata.name={ORGANISATION_RECORDS.object_name}"
+        records = await kube.list(ORGANISATION_RECORDS, config.lease_namespace, field_selector=selected)
         secrets: list[Object] = []
         for namespace in config.namespaces or (None,):
             found, _ = await kube.list_with_version(ENGINE_SECRETS, namespace, metadata_only=True)
             secrets.extend(found)
     values: Mapping[str, str] = trust.get("data") or {}
     decoded = {name: base64.b64decode(value) for name, value in values.items()}
-    return EngineTrust.from_values(decoded), environment_accounts(secrets, namespaces)
+    return EngineTrust.from_values(decoded), environment_accounts(secrets, namespaces, records_of(records))
+
+
+async def _give(access: BackupAccess, trust: EngineTrust, urls: Sequence[str]) -> None:
+    """Opens the prefix of a backup, and leaves those of others open. The operator closes all when the last one ends."""
+    now = datetime.now(UTC)
+    async with account_client(urls, trust.system_users) as system:
+        claims = await account_claims_of(system, trust.system.public_key) or {}
+        await push_account(system, trust.system_jwt(now, backup=access.beside(claims, now)))
 
 
 def main() -> int:
@@ -155,13 +177,19 @@ def main() -> int:
     try:
         trust, environments = asyncio.run(_read(config))
         now = datetime.now(UTC)
-        files = credentials_files(trust, environments, now=now, valid=timedelta(hours=chosen.hours))
+        access = BackupAccess(until=now + timedelta(hours=chosen.hours))
+        asyncio.run(_give(access, trust, config.engine_url))
+        files = credentials_files(trust, environments, access, now=now)
         if chosen.directory == _ARCHIVE:
             sys.stdout.buffer.write(archive(files, now))
         else:
             write_files(Path(chosen.directory), files)
     except InvalidTrustError as error:
         return _failed(f"The Secret {TRUST_SECRET} cannot be used: {error}")
+    except (nats.errors.Error, EngineAnswerError, TimeoutError) as error:
+        return _failed(
+            f"The event engine does not take the prefix of the backup: {error or type(error).__name__}"
+        )
     except (KubeError, NoClusterError, OSError) as error:
         return _failed(f"{error}")
     sys.stderr.write(f"Credentials of {1 + len(environments)} accounts, for {chosen.hours:g} hours\n")

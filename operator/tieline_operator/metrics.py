@@ -15,7 +15,7 @@ from tieline_core.credentials.refusals import CONDITION
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes.resources import CONNECTIONS, NOTIFICATIONS, PROJECTS
 from tieline_core.resources.notifications import NotificationEvent
-from tieline_core.resources.projects import EnvironmentState
+from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentState
 from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.organisations import OrganisationClaim
@@ -32,6 +32,7 @@ class Metrics:
         """``object_names``: whether series name objects and namespaces, readable by all who reach the port."""
         self.registry = CollectorRegistry()
         self.object_names = object_names
+        self._stalled: dict[str, Callable[[], float]] = {}
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, buckets=_BUCKETS, registry=self.registry)
         self.reconciles = counter(
@@ -46,6 +47,9 @@ class Metrics:
             "unreachable, kubernetes)",
             ("outcome",),
         )
+        for outcome in ("refused", "unreachable", "misconfigured", "kubernetes"):
+            # To Prometheus, a series that appears with 1 has not increased.
+            self.refreshes.labels(outcome)
         self.refresh_seconds = histogram(
             "tieline_operator_token_refresh_seconds",
             "Duration of a look at due tokens, the provider's answer included",
@@ -91,7 +95,7 @@ class Metrics:
         self.registry.register(_Collected(lambda: _objects(objects(), names=self.object_names)))
 
     def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
-        """Registers what is read at each scrape: the namespaces that carry the id of an older one."""
+        """Registers what is read at each scrape: the namespaces that carry the id of another one."""
         self.registry.register(_Collected(lambda: _duplicates(duplicates(), names=self.object_names)))
 
     def watch_package_jobs(self, jobs: Callable[[], Sequence[Object]]) -> None:
@@ -113,6 +117,12 @@ class Metrics:
             "Notifications that are not delivered yet",
             registry=self.registry,
         ).set_function(waiting)
+
+    def watch_stream_readers(self, stalled: Mapping[str, Callable[[], float]]) -> None:
+        """Registers what is read at each scrape: the organisations whose streams cannot be read, by reader."""
+        if not self._stalled:
+            self.registry.register(_Collected(lambda: [_stalled(self._stalled)]))
+        self._stalled |= stalled
 
     def serve(self, port: int) -> tuple[WSGIServer, Thread]:
         """Serves ``/metrics`` from a thread of its own (so that a busy event loop stays observable)."""
@@ -137,6 +147,15 @@ def _gauge(
     for values, value in samples:
         family.add_metric(values, value)
     return family
+
+
+def _stalled(readers: Mapping[str, Callable[[], float]]) -> Metric:
+    return _gauge(
+        "tieline_operator_stream_readers_stalled",
+        "Organisations whose streams in the event engine cannot be read, or not be read further, by reader",
+        ("reader",),
+        [((name,), read()) for name, read in readers.items()],
+    )
 
 
 def _work(
@@ -164,11 +183,11 @@ def _work(
 
 def _duplicates(claims: Mapping[str, OrganisationClaim], *, names: bool) -> Iterable[Metric]:
     # A scrape replaces the label "namespace" with the operator's own.
-    named = [((name, name, claim.older or ""), 1) for name, claim in claims.items()]
+    named = [((name, name, claim.holder or ""), 1) for name, claim in claims.items()]
     yield _gauge(
         "tieline_operator_duplicate_organisations",
-        "Namespaces that carry the organisation of an older namespace: 1 for each, or their number",
-        ("namespace", "object_namespace", "older") if names else (),
+        "Namespaces that carry the organisation of another namespace: 1 for each, or their number",
+        ("namespace", "object_namespace", "holder") if names else (),
         named if names else [((), len(claims))],
     )
 
@@ -262,7 +281,7 @@ def _incidents(found: Objects) -> Metric:
 def _by_kind(found: Objects) -> Iterable[Metric]:
     """The same metrics without names, for the same queries: a missing label is an empty one to Prometheus."""
     named = {resource.kind: items for resource, items in found.items() if resource.kind in _NAMED}
-    states = Tally(state for *_, state in _environments(found))
+    states = Tally((state, _is_production(name)) for *_, name, state in _environments(found))
     yield _gauge(
         "tieline_operator_object_ready",
         "0 where the Ready of an object of the kind is not True, else 1",
@@ -271,9 +290,9 @@ def _by_kind(found: Objects) -> Iterable[Metric]:
     )
     yield _gauge(
         "tieline_operator_environment_status",
-        "Environments that have the status",
-        ("status",),
-        (((state,), count) for state, count in sorted(states.items())),
+        "Environments that have the status; production is true for those of that name",
+        ("status", "production"),
+        (((state, production), count) for (state, production), count in sorted(states.items())),
     )
     unnamed = {**{kind: len(items) for kind, items in named.items()}, "Environment": states.total()}
     yield _unnamed("Objects and environments that have no series of their own", unnamed)
@@ -295,8 +314,11 @@ def _by_object(found: Objects) -> Iterable[Metric]:
     yield _gauge(
         "tieline_operator_environment_status",
         f"1 for the status that an environment has; at most {MAX_NAMED} environments, those in error first",
-        ("object_namespace", "project", "environment", "status"),
-        ((labels, 1) for _, *labels in environments[:MAX_NAMED]),
+        ("object_namespace", "project", "environment", "status", "production"),
+        (
+            ((*names, name, state, _is_production(name)), 1)
+            for _, *names, name, state in environments[:MAX_NAMED]
+        ),
     )
     counts = {**{kind: len(items) for kind, items in named.items()}, "Environment": len(environments)}
     yield _unnamed(
@@ -316,6 +338,10 @@ def _is_ready(item: Object) -> int:
 
 def _name_of(item: Object) -> tuple[str, str]:
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def _is_production(environment: str) -> str:
+    return "true" if environment == DEFAULT_ENVIRONMENT else "false"
 
 
 def _environments(found: Objects) -> Iterable[tuple[int, str, str, str, str]]:

@@ -1,6 +1,6 @@
 """What a run is given: its log, its variables, and the way to external systems."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,19 +10,25 @@ import aiohttp
 from typing_extensions import TypeVar
 from yarl import URL
 
+from tieline.auth.urls import path_below
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.connectors.caller import Caller, Connectors
 from tieline.credentials import AccessToken, Credentials, exposed
+from tieline.events.event import Event
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.events.run_events import RunEvents
-from tieline.events.steps import RunSteps, StepsNotAvailableError
+from tieline.events.side_by_side import side_by_side
+from tieline.events.steps import RunSteps, StepsNotAvailableError, work_of
 from tieline.execution.background import BackgroundWork, Work
+from tieline.execution.tags import TagValue, add_tag, background_tags
 from tieline.http_client.session import Session, fetch
 from tieline.patterns.bulk import BulkResult, bulk
+from tieline.patterns.graphql import ConnectionPages, checked, is_safe
 from tieline.patterns.incremental import IncrementalSync
-from tieline.patterns.pagination import MAX_PAGES, Pager, Pages
+from tieline.patterns.list_pages import Pages
+from tieline.patterns.pagination import MAX_PAGES, NoDialectError, Pager
 from tieline.state.activation_state import State
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.telemetry.logs import Log
@@ -55,7 +61,7 @@ class RunMetadata:
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookDelivery:
-    """What is known of a webhook's request beside its content.
+    """Metadata of a webhook's request.
 
     >>> async def orders(ctx: Context, request: Request) -> str:
     ...     return "known already" if ctx.delivery.is_duplicate else "new"
@@ -70,7 +76,7 @@ class WebhookDelivery:
 
 
 def activation_key(activation: Activation) -> str:
-    """What tells activations apart when they take turns."""
+    """Identifies the activation when activations take turns."""
     return activation.user.external_id if activation.user else ""
 
 
@@ -83,7 +89,7 @@ class Context(Generic[V]):
     >>> run(where)
     'test of Orders'
 
-    ``Context[Variables]`` tells type checkers what the variables are, with the types that ``tieline types`` writes.
+    ``Context[Variables]`` gives type checkers the types of the variables, as ``tieline types`` writes them.
     """
 
     __slots__ = (
@@ -93,6 +99,7 @@ class Context(Generic[V]):
         "_connectors",
         "_documents",
         "_events",
+        "_tags",
         "_tracer",
         "_variables",
         "activation",
@@ -116,6 +123,7 @@ class Context(Generic[V]):
         events: RunEvents | None = None,
         delivery: WebhookDelivery | None = None,
         connectors: Connectors | None = None,
+        tags: dict[str, str] | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
@@ -135,6 +143,7 @@ class Context(Generic[V]):
         self._client = client
         self._connectors = connectors or Connectors()
         self._tracer = tracer or Tracer(lambda _: None)
+        self._tags: dict[str, str] = {} if tags is None else tags
         self._variables: Variables | None = None
 
     @property
@@ -209,10 +218,10 @@ class Context(Generic[V]):
         """The credentials of a connection, for what does not speak HTTP: a database, mail, a vendor's SDK.
 
         The template and the connection must both say ``exposeToCode``. Read them where you need them, not once for
-        all: passwords are changed and access tokens refreshed while the code runs. After the other side has refused an
+        all: passwords are changed and access tokens refreshed while the code runs. After the system has refused an
         access token, pass it as ``rejected`` to get another one.
 
-        Known values are masked in logs, traces and errors. Do not store them, and do not send them elsewhere.
+        Known values are masked in logs, traces and errors. Do not store them, and do not send them to other systems.
 
         Raises CredentialsNotExposedError, the errors of ``session`` about templates, and on reading a property
         MissingCredentialError or CredentialError.
@@ -227,7 +236,7 @@ class Context(Generic[V]):
         return await exposed(connection, self._configuration.tokens, rejected=rejected)
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
-        """A span of one's own in the run's trace.
+        """A custom span in the run's trace.
 
         >>> async def rows(ctx: Context, request: Request) -> int:
         ...     with ctx.trace("parse", source="upload") as span:
@@ -238,6 +247,29 @@ class Context(Generic[V]):
         2
         """
         return self._tracer.span(name, attributes=attributes)
+
+    def tag(self, name: str, value: TagValue) -> None:
+        """Mark the run with a business id, by which people find it: ``tieline runs list --tag order=A-1``.
+
+        The value is a text, an integer or a bool, of at most 200 characters; known secrets in it are masked. A run has
+        at most 10 tags. The same name again replaces the value; what an earlier attempt of the run has set stays. Work
+        of ``background`` is a run of its own: it begins with the tags that this run has by then.
+
+        Raises ValueError for what does not fit.
+
+        >>> async def order(ctx: Context, request: Request) -> str:
+        ...     ctx.tag("order", (await request.json())["number"])
+        ...     return "taken"
+        >>> run(order, json={"number": "A-3"})
+        'taken'
+        """
+        add_tag(self._current_tags, name, value)
+
+    @property
+    def _current_tags(self) -> dict[str, str]:
+        """Those of the background work that asks, or else of the run."""
+        tags = background_tags.get()
+        return self._tags if tags is None else tags
 
     def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
         """Do ``work`` after the answer, in this pod's memory: what must not get lost, publish as an event.
@@ -257,7 +289,12 @@ class Context(Generic[V]):
         >>> sent()
         'POST /orders'
         """
-        self._background.start(activation_key(self.activation), work, *args, **kwargs)
+        # It begins with what the run is called by now.
+        token = background_tags.set(dict(self._current_tags))
+        try:
+            self._background.start(activation_key(self.activation), work, *args, **kwargs)
+        finally:
+            background_tags.reset(token)
 
     async def publish(
         self,
@@ -296,8 +333,9 @@ class Context(Generic[V]):
         """The result of ``work(*args, **kwargs)``, which a retry of the run does not do again.
 
         The result is kept as JSON data, and is what this and every later attempt gets (a tuple comes as a list). Steps
-        of the same name are told apart by their order. If the pod dies between what ``work`` does and the record, the
-        step is repeated: give ``ctx.idempotency_key`` to the other side, which is then the step's.
+        of the same name are distinguished by their order. A run whose code asks for other steps than those that it has
+        recorded becomes a dead letter (StepsChangedError). If the pod dies between what ``work`` does and the record,
+        the step is repeated: send ``ctx.idempotency_key`` to the system, which is then the step's.
 
         Raises what ``work`` raises, StepsNotAvailableError outside of runs that are tried again, TooManyStepsError
         (1,000), EventTooLargeError (1 MiB) and EventsUnavailableError.
@@ -306,7 +344,7 @@ class Context(Generic[V]):
         ...     order = await ctx.step("fetch", fetch_order, event.payload["id"])
         ...     await ctx.step("book", book, order)
         """
-        return await self._events.step(name, lambda: work(*args, **kwargs))
+        return await self._events.step(name, lambda: work(*args, **kwargs), work=work_of(work, args, kwargs))
 
     async def sleep(self, name: str, duration: float | timedelta) -> None:
         """End the run, and go on here after ``duration`` (seconds, or a timedelta): days are no problem.
@@ -320,6 +358,49 @@ class Context(Generic[V]):
         """
         seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
         await self.steps.sleep(name, seconds)
+
+    async def wait_for(
+        self,
+        name: str,
+        *,
+        match: Mapping[str, Any] | None = None,
+        timeout: float | timedelta,  # noqa: ASYNC109  (the run ends meanwhile)
+    ) -> Event | None:
+        """Suspend the run until an event of this name comes, and return the event; None after ``timeout``.
+
+        Declare the event with ``integration.waits_for(name, match=[...])``; ``match`` has the values that its payload
+        must have. ``timeout`` is in seconds, or a timedelta of at most 30 days. A waiting run takes no pod. An event
+        that came up to an hour before (``keep`` of the declaration) ends the wait at once, unless it ended an earlier
+        wait of this run. When the run continues, its code starts again from the beginning, so put what must not be
+        repeated into steps. While a run with a key waits, the later events of its key wait behind it.
+
+        Raises UndeclaredWaitError, ValueError, StepsNotAvailableError outside of runs that are tried again,
+        TooManyStepsError and EventsUnavailableError.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     order = {"orderId": event.payload["id"]}
+        ...     paid = await ctx.wait_for("payment.confirmed", match=order, timeout=timedelta(days=2))
+        ...     if paid is None:
+        ...         await ctx.step("remind", book, event.payload)
+        """
+        return await self._events.wait_for(name, match, timeout)
+
+    async def gather(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Run steps, waits and other coroutines side by side, and return their results in the order of ``work``.
+
+        Each step is recorded by itself, so a retry repeats only those without a result. When one fails, the others
+        finish before its error is raised. When some sleep or wait, the run is suspended until the first of them
+        continues. Steps of the same name are distinguished by their order here; inside a function of your own, give
+        each step its own name. Use it instead of ``asyncio.gather``, which does not wait for the others.
+
+        Raises the first error in the order of ``work``, and ValueError for more than 1,000 coroutines.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     order, stock = await ctx.gather(
+        ...         ctx.step("fetch", fetch_order, event.payload["id"]), ctx.step("stock", fetch_order, "A-2")
+        ...     )
+        """
+        return await side_by_side(work)
 
     @property
     def steps(self) -> RunSteps:
@@ -363,6 +444,100 @@ class Context(Generic[V]):
         'GET /orders?state=open'
         """
         return await fetch(self.session(template), url, method=method, **options)
+
+    async def graphql(
+        self,
+        template: str,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        url: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """The data that a system answers to a GraphQL request: ``query`` may be a mutation, too.
+
+        The endpoint is the System's ``graphqlPath`` (``/graphql`` unless it says so), or ``url``. Queries are repeated
+        as ``fetch`` repeats a GET, and mutations as a POST; a system that answers THROTTLED, or with the cost of the
+        request, makes all pods wait where the connection has limits. ``options`` are those of ``fetch``.
+
+        Raises GraphQLError for errors in the answer, also beside data; RateLimitedError where the limits of the system
+        are reached; UpstreamError for a status of 400 and above; and the errors of ``fetch``.
+
+        >>> async def order(ctx: Context) -> str:
+        ...     data = await ctx.graphql("shop", "query ($id: ID!) { order(id: $id) { id } }", {"id": "A-1"})
+        ...     return data["order"]["id"]
+        """
+        _, body = await self._graphql(
+            template, url, query, {"json": {"query": query, "variables": dict(variables or {})}, **options}
+        )
+        return body["data"]
+
+    def graphql_pages(
+        self,
+        template: str,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        items: str | None = None,
+        url: str | None = None,
+        max_pages: int = MAX_PAGES,
+        **options: Any,
+    ) -> AsyncIterator[Any]:
+        """The items of a connection of GraphQL, of all pages; the next page is read when it is needed.
+
+        The query asks for ``pageInfo { hasNextPage endCursor }`` and has the argument ``after: $name``, whose variable
+        is set for each page. ``items`` is the place of the connection, such as ``"shop.orders"``, where there are
+        several. ``options`` are those of ``graphql``.
+
+        Raises PaginationError, and the errors of ``graphql``.
+
+        >>> async def orders(ctx: Context) -> list[str]:
+        ...     query = '''query ($after: String) {
+        ...         orders(first: 100, after: $after) { nodes { id } pageInfo { hasNextPage endCursor } }
+        ...     }'''
+        ...     return [order["id"] async for order in ctx.graphql_pages("shop", query)]
+        """
+        return self._connection(
+            template, query, variables, items=items, url=url, max_pages=max_pages, options=options
+        ).all()
+
+    def _connection(
+        self,
+        template: str,
+        query: str,
+        variables: Mapping[str, Any] | None,
+        *,
+        items: str | None,
+        url: str | None,
+        max_pages: int,
+        options: Mapping[str, Any],
+    ) -> Pager:
+        async def fetch_page(_template: str, _url: str, **given: Any) -> aiohttp.ClientResponse:
+            response, _ = await self._graphql(template, url, query, given)
+            return response
+
+        return Pager(
+            fetch_page,
+            template,
+            url or "",
+            pages=ConnectionPages(query, items),
+            max_pages=max_pages,
+            options={"json": {"query": query, "variables": dict(variables or {})}, **options},
+        )
+
+    async def _graphql(
+        self, template: str, url: str | None, query: str, options: Mapping[str, Any]
+    ) -> tuple[aiohttp.ClientResponse, dict[str, Any]]:
+        """A good answer and its body."""
+        connection = self._configuration.current.connection(template, self.activation)
+        response = await fetch(
+            self.session(template),
+            connection.graphql_path if url is None else url,
+            method="POST",
+            is_safe=is_safe(query),
+            **options,
+        )
+        return response, await checked(template, response, self._configuration.redactor)
 
     async def call(
         self,
@@ -441,7 +616,8 @@ class Context(Generic[V]):
         ).all()
 
     def _pager(self, template: str, operation: str, *, connector: str | None, **given: Any) -> Pager:
-        return self._caller(template, connector).pages(operation, **given)
+        connection = self._configuration.current.connection(template, self.activation)
+        return self._caller(template, connector).pages(operation, dialect=connection.lists.at, **given)
 
     def _caller(self, template: str, connector: str | None) -> Caller:
         return Caller(
@@ -449,6 +625,7 @@ class Context(Generic[V]):
             connector or template,
             template=template,
             fetch=self.fetch,
+            graphql=self._graphql,
             tracer=self._tracer,
             log=self.log,
         )
@@ -458,19 +635,20 @@ class Context(Generic[V]):
         template: str,
         url: str = "",
         *,
-        pages: Pages,
-        items: str = "",
+        pages: Pages | None = None,
+        items: str | None = None,
         max_pages: int = MAX_PAGES,
         **options: Any,
     ) -> AsyncIterator[Any]:
         """The items of a list that comes in pages, one after the other; the next page is read when it is needed.
 
-        ``pages`` says how pages follow each other: CursorPages, NumberedPages, OffsetPages or LinkPages. ``items`` is
-        where answers have the list, such as ``"data.orders"``; empty: the answer is the list. ``options`` are those of
-        ``fetch``.
+        How pages follow each other is what the System says (``lists``), or ``pages``: CursorPages, NumberedPages,
+        OffsetPages or LinkPages. ``items`` is where answers have the list, such as ``"data.orders"``. If it is empty,
+        or left out beside ``pages``, the answer is the list. ``options`` are those of ``fetch``.
 
-        Raises PaginationError for an answer without the list, and for pages without an end (``max_pages``, 10,000);
-        UpstreamError for a status of 400 and above; and the errors of ``fetch``.
+        Raises NoDialectError when neither says it; PaginationError for an answer without the list or the cursor, and
+        for pages without an end (``max_pages``, 10,000); UpstreamError for a status of 400 and above; and the errors of
+        ``fetch``.
 
         >>> async def orders(ctx: Context) -> list[str]:
         ...     pages = CursorPages(parameter="after", next="meta.next")
@@ -478,10 +656,34 @@ class Context(Generic[V]):
         >>> run(orders)
         ['A-1', 'A-2']
         """
-        pager = Pager(
-            self.fetch, template, url, pages=pages, items=items, max_pages=max_pages, options=options
+        return self._list(template, url, pages=pages, items=items, max_pages=max_pages, options=options).all()
+
+    def _list(
+        self,
+        template: str,
+        url: str,
+        *,
+        pages: Pages | None,
+        items: str | None,
+        max_pages: int,
+        options: Mapping[str, Any],
+    ) -> Pager:
+        connection = self._configuration.current.connection(template, self.activation)
+        dialect = connection.lists.at(path_below(base=connection.base_url, url=url))
+        chosen = pages or dialect
+        if chosen is None:
+            raise NoDialectError(template, url)
+        if pages is not None and items is None:
+            items = ""
+        return Pager(
+            self.fetch,
+            template,
+            url,
+            pages=chosen,
+            items=items,
+            max_pages=max_pages,
+            options=options,
         )
-        return pager.all()
 
     def incremental(self, name: str, *, start: Any = None) -> IncrementalSync:
         """Read only what is new: a cursor for this activation, which is kept at the end of an ``async with`` block.
@@ -509,7 +711,7 @@ class Context(Generic[V]):
     ) -> BulkResult[R]:
         """Await ``work(item)`` for each item, ``concurrency`` at once; an item that fails does not stop the others.
 
-        ``key`` tells items apart. In events and queued webhooks each item is a step: a retry does not repeat items that
+        ``key`` identifies an item. In events and queued webhooks each item is a step: a retry skips items that
         are done, and ``ctx.idempotency_key`` within ``work`` is the item's. There are at most 1,000 steps in a run.
         ``raise_for_failures()`` of the result fails the run, which is then tried again.
 

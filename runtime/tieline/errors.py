@@ -1,14 +1,18 @@
 """What can go wrong, in sentences that say what to do about it."""
 
+import math
 import sysconfig
 import traceback
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import aiohttp
 from multidict import CIMultiDictProxy
+
+from tieline_protocol.limit_answers import LimitSignal
 
 _NOT_THE_AUTHORS = (
     sysconfig.get_path("stdlib"),
@@ -81,11 +85,16 @@ class UnknownTemplateError(TielineError):
     "There is no connection template 'shopp' in this environment (there are: 'crm', 'mail', 'shop', 'unlinked'); …"
     """
 
-    def __init__(self, template: str, known: Iterable[str]) -> None:
+    def __init__(self, template: str, known: Iterable[str], *, file: str = "") -> None:
+        """``file`` is the connections file where there is one."""
         names = ", ".join(repr(name) for name in sorted(known)) or "none"
+        do = (
+            f"add {template!r} to the connections in {file}"
+            if file
+            else f"create a ConnectionTemplate with the name {template!r} for this project and environment"
+        )
         super().__init__(
-            f"There is no connection template {template!r} in this environment (there are: {names}); "
-            f"create a ConnectionTemplate with the name {template!r} for this project and environment"
+            f"There is no connection template {template!r} in this environment (there are: {names}); {do}"
         )
 
 
@@ -101,11 +110,14 @@ class TemplateNotLinkedError(TielineError):
     'nobody has set it up yet'
     """
 
-    def __init__(self, template: str) -> None:
-        super().__init__(
-            f"The connection template {template!r} has no connection linked to it; "
-            "create a Connection for its system and link it (the template's connectionRef)"
+    def __init__(self, template: str, *, file: str = "") -> None:
+        """``file`` is the connections file where there is one."""
+        do = (
+            f"add {template!r} to the connections in {file}"
+            if file
+            else "create a Connection for its system and link it (the template's connectionRef)"
         )
+        super().__init__(f"The connection template {template!r} has no connection linked to it; {do}")
 
 
 class DynamicTemplateError(TielineError):
@@ -140,10 +152,12 @@ class NoConnectionOfUserError(TielineError):
     (200, 'they have not connected their CRM')
     """
 
-    def __init__(self, template: str, external_id: str) -> None:
+    def __init__(self, template: str, external_id: str, *, file: str = "") -> None:
+        """``file`` is the connections file where there is one."""
+        where = f"the user's connections in {file}" if file else "the activation's connections"
         super().__init__(
             f"The activation of user {external_id!r} has no connection for the template {template!r}; "
-            "add one to the activation's connections"
+            f"add one to {where}"
         )
 
 
@@ -190,7 +204,7 @@ class CredentialsNotExposedError(TielineError):
         what = (
             f"set exposeToCode of the template (in a connections file, of the connection {template!r})"
             if connection is None
-            else f"the connection {connection!r} is not open to code: somebody with the right to expose connections "
+            else f"the connection {connection!r} is not open to code: a user with the right to expose connections "
             "sets its exposeToCode"
         )
         super().__init__(f"Code may not read the credentials of template {template!r}; {what}")
@@ -283,10 +297,13 @@ class UpstreamError(TielineError, aiohttp.ClientResponseError):
         request_info: aiohttp.RequestInfo,
         history: tuple[aiohttp.ClientResponse, ...] = (),
         headers: CIMultiDictProxy[str] | None = None,
+        system: str = "",
     ) -> None:
         super().__init__(request_info, history, status=status, message=reason, headers=headers)
         self.template = template
         """The connection template that the request went through."""
+        self.system = system or template
+        """The name of the system that answered, or of the connection template if the system is unknown."""
         self.body = body
         """The beginning of the answer's body (2,048 characters), with known secrets replaced."""
         self._request = f"{method} {url}"
@@ -298,6 +315,43 @@ class UpstreamError(TielineError, aiohttp.ClientResponseError):
     def __repr__(self) -> str:
         # aiohttp's shows the request's headers, which hold the credentials.
         return f"{type(self).__name__}({str(self)!r})"
+
+
+class RateLimitedError(UpstreamError):
+    """The system answered that it gets too many requests, and the code called ``raise_for_status()``.
+
+    The status is 429, or what the System says (``limits.answers``), such as a 403 or a 200 with an error in it. An
+    event that ends with it is not run again before ``retry_after`` seconds.
+
+    >>> issubclass(RateLimitedError, UpstreamError)
+    True
+    """
+
+    def __init__(self, *, limit: LimitSignal, **answer: Any) -> None:
+        super().__init__(**answer)
+        self.limit = limit
+        """What the answer says about the limits."""
+        self.retry_after = limit.seconds
+        """Seconds until the system accepts requests again, at most an hour; None where it does not say it."""
+        self._until = "" if limit.seconds is None else until(limit.seconds)
+
+    def __str__(self) -> str:
+        when = (
+            f"accepts requests again {self._until}"
+            if self._until
+            else "does not say when it accepts requests again"
+        )
+        return f"{super().__str__()}. The limits of the system are reached, and it {when}"
+
+
+def until(seconds: float) -> str:
+    """The time after ``seconds``, for people: in UTC, with the seconds that are left.
+
+    >>> until(30).startswith("at ") and until(30).endswith(" (in 30 seconds)")
+    True
+    """
+    at = datetime.now(UTC) + timedelta(seconds=seconds)
+    return f"at {at:%Y-%m-%dT%H:%M:%SZ} (in {math.ceil(seconds)} seconds)"
 
 
 class RequestTimeoutError(TielineError, TimeoutError):
@@ -339,7 +393,7 @@ class LimitReachedError(TielineError):
         self, *, template: str, limits: str, waited: float, paused: float, retry_after: float
     ) -> None:
         why = (
-            f"the system has asked for a pause, which lasts {paused:.0f} seconds more"
+            f"the system has asked for a pause, and accepts requests again {until(paused)}"
             if paused
             else "others use all of it; send less, give the run more time, or raise the connection's limits"
         )

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from tieline.events.event import EventTask
@@ -19,6 +20,16 @@ from tieline.scheduling.schedules import (
     Schedule,
 )
 from tieline_protocol.cron import CronError, parse_cron
+from tieline_protocol.signature_challenges import FixedAnswer, answer_problem
+from tieline_protocol.waits import (
+    KEEP_SECONDS,
+    MAX_FIELDS,
+    MAX_KEEP_SECONDS,
+    MAX_NAMES,
+    MAX_RULES,
+    MAX_VALUE,
+    WaitRule,
+)
 from tieline_protocol.webhook_names import MAX_TOOL, input_schema_problem, registration_problem
 
 Handler = Callable[..., Any]
@@ -30,6 +41,22 @@ MAX_SCHEDULES = 50
 """Of a project. The platform keeps 120 records of an environment: enough for the old and the new code in a rollout."""
 MAX_EVENT_SECONDS = 24 * 3600.0
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted(FixedAnswer):
+    """What a queued webhook answers once a request is stored: a status of 200 to 299, and a body of at most 1,024
+    characters.
+
+    >>> Accepted(status=200, body="[accepted]").status
+    200
+    """
+
+    status: int = 200
+
+    def __post_init__(self) -> None:
+        if problem := answer_problem(self.status, self.body, self.content_type):
+            raise ValueError(f"Accepted: {problem}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +81,8 @@ class Webhook:
     """Of a queued webhook; a run of a direct one is run again once."""
     timeout: float | None = None
     """Seconds for a run of a queued webhook; None is the pod's setting."""
+    answer: Accepted | None = None
+    """What a queued webhook answers; None is the answer of its sender's preset, or 202 with the run's id."""
     tool: str | None = None
     """What it does, for agents that may run it; None where they may not."""
     input_schema: Mapping[str, Any] | None = None
@@ -71,6 +100,8 @@ class Integration:
         self.webhooks: dict[str, Webhook] = {}
         self.schedules: dict[str, Schedule] = {}
         self.events: dict[str, EventTask] = {}
+        self.waits: dict[str, tuple[WaitRule, ...]] = {}
+        """The declared rules of waits, by the events' names."""
 
     def webhook(
         self,
@@ -83,6 +114,7 @@ class Integration:
         key: str | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
+        answer: Accepted | None = None,
         tool: str | None = None,
         input_schema: Mapping[str, Any] | None = None,
     ) -> Callable[[F], F]:
@@ -106,10 +138,11 @@ class Integration:
         function runs, and is tried again as ``retry`` says, for ``timeout`` seconds at most each time. What it
         returns is not used, but an answer of 500 and above counts as failed. A request with the same ``Webhook-Id`` or
         ``Idempotency-Key`` as one of the last two minutes is not stored again. ``key`` names a field of the JSON body:
-        requests with the same value run one at a time, in the order in which they were stored.
+        requests with the same value run one at a time, in the order in which they were stored. ``answer`` is for
+        callers that demand another answer than 202, such as ``Accepted(status=200)``.
 
-        ``tool`` opens the webhook to agents, who may run it through the platform: it tells them what the webhook does,
-        in at most 1,000 characters, and must stand in the code as a text. ``input_schema`` tells them what the body is:
+        ``tool`` opens the webhook to agents, which may run it through the platform: it describes what the webhook does,
+        in at most 1,000 characters, and must stand in the code as a text. ``input_schema`` describes the body:
         a JSON Schema that stands in the code as a dictionary, at most 4,096 characters of JSON. Requests are not
         checked by it. A tool has no ``connection``, whose credentials no agent has.
 
@@ -134,8 +167,12 @@ class Integration:
             )
         if delivery not in ("direct", "queued"):
             raise ValueError(f'The delivery of webhook {name!r} must be "direct" or "queued"')
-        if delivery == "direct" and not (key is None and retry is None and timeout is None):
-            raise ValueError(f'Webhook {name!r}: key, retry and timeout need delivery="queued"')
+        if delivery == "direct" and not (
+            key is None and retry is None and timeout is None and answer is None
+        ):
+            raise ValueError(f'Webhook {name!r}: key, retry, timeout and answer need delivery="queued"')
+        if answer is not None and not isinstance(answer, Accepted):
+            raise TypeError(f"Webhook {name!r}: answer must be an Accepted, such as Accepted(status=200)")
         _check_tool(f"Webhook {name!r}", tool, input_schema, connection)
         _check_key(f"Webhook {name!r}", key)
         _check_retry(f"Webhook {name!r}", retry)
@@ -157,6 +194,7 @@ class Integration:
                 key=key,
                 retry=retry or (Retry() if delivery == "queued" else Retry(attempts=1)),
                 timeout=timeout,
+                answer=answer,
                 tool=tool,
                 input_schema=input_schema,
             )
@@ -169,6 +207,7 @@ class Integration:
         name: str,
         *,
         key: str | None = None,
+        shared_key: bool = False,
         retry: Retry | None = None,
         timeout: float | None = None,
     ) -> Callable[[F], F]:
@@ -177,10 +216,12 @@ class Integration:
         Each event runs at least once: it is tried again, as ``retry`` says, until the function returns, raises Reject,
         or no attempt is left; then it is a dead letter, which can be replayed. ``key`` names the field of the payload
         (dots lead into objects) by which events are kept in order: those with the same value run one at a time, and a
-        retry holds up those behind it. An attempt that takes longer than ``timeout`` seconds is stopped.
+        retry holds up those behind it. The order is among the task's events for one user. With ``shared_key`` it
+        is among the events of all tasks that have it, and of all users. An attempt that takes longer than ``timeout``
+        seconds is stopped.
 
         ``async def f(ctx: Context, event: Event)`` runs on the event loop; ``def f(ctx: SyncContext, event: Event)``
-        runs in a thread. What the function has no use for it may leave out. What it returns is not used.
+        runs in a thread. The function may omit unused parameters. Its return value is ignored.
 
         Raises ValueError for a name or an option that cannot be, and TypeError for a function that takes other
         arguments.
@@ -205,12 +246,61 @@ class Integration:
                 is_async=_is_async(handler),
                 arguments=_arguments(f"event {name!r}", "event", handler),
                 key=key,
+                shared_key=shared_key,
                 retry=retry or Retry(),
                 timeout=timeout,
             )
             return handler
 
         return register
+
+    def waits_for(
+        self,
+        name: str,
+        *,
+        match: Iterable[str] = (),
+        shared: bool = False,
+        keep: float | timedelta = KEEP_SECONDS,
+    ) -> None:
+        """Declare that runs wait for events of this name with ``ctx.wait_for(name, match={...})``.
+
+        ``ctx.publish(name, payload)`` then accepts such events, with or without a function that ``event`` decorates.
+        ``match`` names at most 5 fields of the payload (dots lead into objects): an event ends the waits that ask for
+        its values. Without ``match``, each event of the name ends them. An event ends waits of runs for its own user;
+        with ``shared``, those of all users. It is kept for ``keep`` (seconds or a timedelta; an hour, at most 7 days),
+        and also ends waits that begin within that time. Call this once for each set of fields, at most 8 times for a
+        name.
+
+        Raises ValueError for a name or an option that cannot be.
+
+        >>> integration = Integration()
+        >>> integration.waits_for("payment.confirmed", match=["orderId"])
+        >>> sorted(integration.waits)
+        ['payment.confirmed']
+        """
+        what = f"waits_for({name!r})"
+        _check_name("event", name, ())
+        fields = (match,) if isinstance(match, str) else tuple(match)
+        if len(set(fields)) != len(fields) or len(fields) > MAX_FIELDS:
+            raise ValueError(f"{what}: match names at most {MAX_FIELDS} fields, each once")
+        for one in fields:
+            if not (isinstance(one, str) and one and all(one.split(".")) and len(one) <= MAX_VALUE):
+                raise ValueError(
+                    f"{what}: match names fields of the payload, such as 'order.id', not {one!r}"
+                )
+        seconds = keep.total_seconds() if isinstance(keep, timedelta) else float(keep)
+        _check_range(what, "keep", seconds, 0, MAX_KEEP_SECONDS)
+        rule = WaitRule(name=name, fields=tuple(sorted(fields)), shared=bool(shared), keep=seconds)
+        rules = self.waits.get(name, ())
+        if any(one.fields == rule.fields for one in rules):
+            raise ValueError(
+                f"{what}: these fields are declared already; call it once for each set of fields"
+            )
+        if len(rules) >= MAX_RULES:
+            raise ValueError(f"{what}: at most {MAX_RULES} sets of fields of a name can be waited for")
+        if name not in self.waits and len(self.waits) >= MAX_NAMES:
+            raise ValueError(f"{what}: a project waits for events of at most {MAX_NAMES} names")
+        self.waits[name] = (*rules, rule)
 
     def schedule(
         self,
@@ -227,8 +317,8 @@ class Integration:
         """Run the decorated function at the times of ``cron`` in ``timezone`` (a name of the IANA database).
 
         ``cron`` has five fields (minute, hour, day of month, month, day of week), or six with seconds before
-        them; see docs/sdk.md for what they may hold. The environment's pods share the work: each time is run by
-        one of them. With ``activations="users"`` it is run for each user's activation, ``parallel`` of them at
+        them; see docs/sdk/reference.md for their syntax. The environment's pods share the work: each time is run by
+        one of them. With ``activations="users"`` it runs for each user's activation, ``parallel`` of them at
         once. When a run is due while the one before still goes on, it waits (``overlap="wait"``; of several that
         wait only the latest is run) or does not happen (``"skip"``). What was missed while nothing ran is made up
         for by one run, if the latest missed time is not longer ago than ``catch_up`` seconds. A run that takes

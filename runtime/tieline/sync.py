@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
+from threading import get_ident
 from typing import Any, Generic, TypeVar
 
 import aiohttp
@@ -14,16 +17,22 @@ from yarl import URL
 
 from tieline.context import Context, V
 from tieline.credentials import AccessToken, Credentials
-from tieline.events.steps import StepsNotAvailableError
+from tieline.events.event import Event
+from tieline.events.steps import StepsNotAvailableError, work_of
 from tieline.execution.background import Work
+from tieline.execution.tags import TagValue
 from tieline.patterns.bulk import BulkResult
 from tieline.patterns.incremental import IncrementalSync
-from tieline.patterns.pagination import MAX_PAGES, Pager, Pages
+from tieline.patterns.list_pages import Pages
+from tieline.patterns.pagination import MAX_PAGES
 from tieline.state.activation_state import State, StateEntry
 from tieline.state.documents import ANY_VERSION, Expected
 from tieline.telemetry.spans import Span, Value
 
 T = TypeVar("T")
+
+run_thread: ContextVar[int | None] = ContextVar("tieline_run_thread", default=None)
+"""The thread in which the plain function of a run is called. Threads that it starts have none."""
 
 
 class _Forwarded(property, Generic[T]):
@@ -158,7 +167,7 @@ class SyncRequest:
 
     def json(self, *, loads: Callable[[str], Any] = json.loads) -> Any:
         """The body as JSON; raises json.JSONDecodeError."""
-        return json.loads(self.content) if loads is json.loads else loads(self.text())
+        return json.loads(self.content) if loads is json.loads else loads(self.text().removeprefix("\ufeff"))
 
 
 class SyncState:
@@ -252,6 +261,10 @@ class SyncContext(Generic[V]):
         """What the integration remembers for this activation."""
         return SyncState(self._context.state, self._loop)
 
+    def tag(self, name: str, value: TagValue) -> None:
+        """Mark the run with a business id; see Context.tag."""
+        self._context.tag(name, value)
+
     def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
         """Do ``work`` after the answer, in this pod's memory; see Context.background."""
         _wait(self._start(work, args, kwargs), self._loop)
@@ -276,8 +289,24 @@ class SyncContext(Generic[V]):
 
     def step(self, name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of ``work(*args, **kwargs)``, which a retry does not do again; see Context.step."""
+        return self._step(name, work, args, kwargs, in_order=get_ident() == run_thread.get())
+
+    def _step(
+        self,
+        name: str,
+        work: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        *,
+        in_order: bool,
+        compared: bool = True,
+    ) -> Any:
         steps = self._context.steps
-        step = _wait(steps.begin(name), self._loop)
+        recognised = work_of(work, args, kwargs) if compared else ""
+        begun = steps.begin(
+            name, work=recognised, in_order=in_order, handles_error=sys.exception() is not None
+        )
+        step = _wait(begun, self._loop)
         value = None
         if step.result is None:
             try:
@@ -290,7 +319,25 @@ class SyncContext(Generic[V]):
 
     def sleep(self, name: str, duration: float | timedelta) -> None:
         """End the run, and go on here after ``duration``; see Context.sleep."""
-        _wait(self._context.sleep(name, duration), self._loop)
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+        in_order = get_ident() == run_thread.get()
+        asleep = self._context.steps.sleep(
+            name, seconds, in_order=in_order, handles_error=sys.exception() is not None
+        )
+        _wait(asleep, self._loop)
+
+    def wait_for(
+        self, name: str, *, match: Mapping[str, Any] | None = None, timeout: float | timedelta
+    ) -> Event | None:
+        """Suspend the run until an event of this name comes, and return the event; see Context.wait_for."""
+        waiting = self._context._events.wait_for(
+            name,
+            match,
+            timeout,
+            in_order=get_ident() == run_thread.get(),
+            handles_error=sys.exception() is not None,
+        )
+        return _wait(waiting, self._loop)
 
     @property
     def idempotency_key(self) -> str:
@@ -302,7 +349,7 @@ class SyncContext(Generic[V]):
         return _wait(self._context.credentials(template, rejected=rejected), self._loop)
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
-        """A span of one's own in the run's trace; see Context.trace."""
+        """A custom span in the run's trace; see Context.trace."""
         return self._context.trace(name, **attributes)
 
     def fetch(
@@ -322,14 +369,38 @@ class SyncContext(Generic[V]):
         template: str,
         url: str = "",
         *,
-        pages: Pages,
-        items: str = "",
+        pages: Pages | None = None,
+        items: str | None = None,
         max_pages: int = MAX_PAGES,
         **options: Any,
     ) -> Iterator[Any]:
         """The items of a list that comes in pages; see Context.paginate."""
-        pager = Pager(
-            self._context.fetch, template, url, pages=pages, items=items, max_pages=max_pages, options=options
+        pager = self._context._list(
+            template, url, pages=pages, items=items, max_pages=max_pages, options=options
+        )
+        while (found := _wait(pager.next_page(), self._loop)) is not None:
+            yield from found
+
+    def graphql(
+        self, template: str, query: str, variables: Mapping[str, Any] | None = None, **options: Any
+    ) -> Any:
+        """The data that a system answers to a GraphQL request; see Context.graphql."""
+        return _wait(self._context.graphql(template, query, variables, **options), self._loop)
+
+    def graphql_pages(
+        self,
+        template: str,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        items: str | None = None,
+        url: str | None = None,
+        max_pages: int = MAX_PAGES,
+        **options: Any,
+    ) -> Iterator[Any]:
+        """The items of a connection of GraphQL, of all pages; see Context.graphql_pages."""
+        pager = self._context._connection(
+            template, query, variables, items=items, url=url, max_pages=max_pages, options=options
         )
         while (found := _wait(pager.next_page(), self._loop)) is not None:
             yield from found
@@ -394,7 +465,7 @@ class SyncContext(Generic[V]):
         for item in items:
             identity = str(key(item))
             if identity in result.results or identity in result.failures:
-                raise ValueError(f"Two items of {name!r} have the key {identity!r}: keys tell items apart")
+                raise ValueError(f"Two items of {name!r} have the key {identity!r}: keys must be unique")
             try:
                 result.results[identity] = self._step_or_call(f"{name}/{identity}", work, item)
             except Exception as error:
@@ -406,7 +477,8 @@ class SyncContext(Generic[V]):
             _ = self._context.steps
         except StepsNotAvailableError:
             return work(item)
-        done: T = self.step(name, work, item)
+        # Items may come in another order, be others, or have changed in the next attempt: their names tell them apart.
+        done: T = self._step(name, work, (item,), {}, in_order=False, compared=False)
         return done
 
 

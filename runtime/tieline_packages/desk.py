@@ -18,13 +18,14 @@ from pathlib import Path
 from tieline_packages.archive import PackagesError, python_tag
 from tieline_protocol.package_lock import PackageLock, parse_lock
 from tieline_protocol.packages import MANIFEST
-from tieline_protocol.runtime_image import PYTHON, REQUIREMENTS
+from tieline_protocol.runtime_image import OLDEST_PYTHON, REQUIREMENTS
 
 SOURCE = "requirements.in"
 """The file in which people list the packages that they want; ``tieline lock`` makes the lock of it."""
 CONSTRAINTS = "runtime_constraints.txt"
 """The file of ``tieline_protocol`` with the versions of the runtime image."""
 HEADER = f"# Written by `tieline lock` from {SOURCE}.\n"
+_BUNDLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
 _SECONDS = 600
 _MAX_MESSAGE = 1500
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
@@ -130,7 +131,7 @@ def _compile_options(source: Path, output: Path, *, upgrade: bool, upgraded: Ite
         "--generate-hashes",
         "--no-header",
         "--no-emit-index-url",
-        f"--python-version={PYTHON[0]}.{PYTHON[1]}",
+        f"--python-version={OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]}",
         f"--constraint={constraints}",
         f"--output-file={output}",
         *(["--upgrade"] if upgrade else []),
@@ -163,6 +164,9 @@ def _uv(arguments: Sequence[str], *, folder: Path | None = None) -> None:
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
     """uv's own settings; where there are none for the index and certificates, pip's variables and the system's."""
     own = {**env, "UV_NATIVE_TLS": env.get("UV_NATIVE_TLS", "1")}
+    bundle = next((env[name] for name in _BUNDLES if env.get(name)), None)
+    if bundle:
+        own["SSL_CERT_FILE"] = bundle
     if "UV_DEFAULT_INDEX" not in own and (index := env.get("PIP_INDEX_URL")):
         own["UV_DEFAULT_INDEX"] = index
     return own

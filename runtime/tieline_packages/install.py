@@ -54,6 +54,8 @@ _TOKEN_USER = "__token__"  # noqa: S105  (a user)
 """The user that indexes know a token by."""
 _PYPI = "https://pypi.org/simple"
 _ASK_SECONDS = 20
+_PUBLIC_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+"""Those of the runtime image."""
 
 
 class FinalError(PackagesError):
@@ -67,17 +69,46 @@ class Index:
     url: str
     credentials: Path | None = None
     """A folder with ``username``, ``password`` and ``ca.crt``, each of which may be missing."""
+    authorities: str = ""
+    """Certificate authorities in PEM that are trusted beside the public ones and ``ca.crt``."""
 
     @property
     def secrets(self) -> Sequence[str]:
         """Values that no message may have."""
         return [value for name in ("username", "password") if (value := self._read(name))]
 
-    @property
-    def certificates(self) -> Path | None:
-        """The certificate authorities of the index; None for the usual ones."""
-        path = self.credentials / "ca.crt" if self.credentials else None
-        return path if path is not None and path.is_file() else None
+    def trusted(self) -> ssl.SSLContext:
+        """The public authorities and the index's own. Raises PackagesError where those are none."""
+        context = ssl.create_default_context()
+        # Companies' own authorities often lack what RFC 5280 wants of them since Python 3.13.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        for where, text in self._own_authorities().items():
+            try:
+                context.load_verify_locations(cadata=text)
+            except (ssl.SSLError, ValueError):
+                raise PackagesError(
+                    f"{where} has no certificates in PEM (-----BEGIN CERTIFICATE-----)"
+                ) from None
+        return context
+
+    def bundle(self, folder: Path) -> Path | None:
+        """A file with the same for pip, written into a folder; None where the index has no authority of its own."""
+        own = self._own_authorities()
+        if not own:
+            return None
+        self.trusted()
+        public = _PUBLIC_AUTHORITIES.read_text(encoding="utf-8") if _PUBLIC_AUTHORITIES.is_file() else ""
+        path = folder / "authorities.pem"
+        path.write_text("\n".join([public, *own.values(), ""]), encoding="utf-8")
+        return path
+
+    def _own_authorities(self) -> dict[str, str]:
+        """Where they are from, and what they are."""
+        found = {
+            "the setting TIELINE_PACKAGES_CA": self.authorities.strip(),
+            "the key ca.crt of the package index's Secret": self._read("ca.crt"),
+        }
+        return {where: text for where, text in found.items() if text}
 
     def netrc(self) -> str:
         """The credentials as a file of netrc; empty where there are none."""
@@ -95,9 +126,8 @@ class Index:
         if password:
             credentials = base64.b64encode(f"{user or _TOKEN_USER}:{password}".encode()).decode()
             request.add_unredirected_header("Authorization", f"Basic {credentials}")
-        context = ssl.create_default_context(cafile=str(self.certificates) if self.certificates else None)
         try:
-            with urllib.request.urlopen(request, timeout=_ASK_SECONDS, context=context):  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_ASK_SECONDS, context=self.trusted()):  # noqa: S310
                 pass
         except urllib.error.HTTPError as error:
             if error.code in (401, 403):
@@ -107,6 +137,11 @@ class Index:
             return PackagesError(f"the package index cannot be reached: it answers {error.code}")
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                return PackagesError(
+                    f"the certificate of the package index is not trusted ({reason.verify_message}): set its authority "
+                    "in TIELINE_PACKAGES_CA, or in the key ca.crt of the index's Secret"
+                )
             return PackagesError(f"the package index cannot be reached: {reason}")
         return FinalError(
             f"the package index has no wheel of {package} in the locked version for {python_tag()} on "
@@ -125,7 +160,11 @@ def main() -> None:
     """Installs and stores; exits with 1, or with 3 where another try is of no use."""
     env = os.environ
     folder = env.get("TIELINE_INDEX_SECRET_DIR")
-    index = Index(url=env.get("TIELINE_INDEX_URL", ""), credentials=Path(folder) if folder else None)
+    index = Index(
+        url=env.get("TIELINE_INDEX_URL", ""),
+        credentials=Path(folder) if folder else None,
+        authorities=env.get("TIELINE_INDEX_CA", ""),
+    )
     secrets: Sequence[str] = ()
     try:
         secrets = index.secrets
@@ -153,7 +192,9 @@ def install(lock: PackageLock, index: Index, work: Path, *, pip: Sequence[str] |
     target.mkdir()
     requirements = work / "requirements.txt"
     requirements.write_text(lock.text, encoding="utf-8")
-    _pip(lock, index, work, [*(pip or _default_pip()), "install", *_pip_options(index, target, requirements)])
+    bundle = index.bundle(work)
+    options = _pip_options(index, bundle, target, requirements)
+    _pip(lock, index, work, [*(pip or _default_pip()), "install", *options], bundle=bundle)
     _compile(target)
     try:
         write_archive(target, archive, {"python": python_tag(), "lock": lock.digest})
@@ -183,7 +224,7 @@ def _default_pip() -> Sequence[str]:
     return [sys.executable, "-m", "pip"]
 
 
-def _pip_options(index: Index, target: Path, requirements: Path) -> list[str]:
+def _pip_options(index: Index, bundle: Path | None, target: Path, requirements: Path) -> list[str]:
     return [
         "--require-hashes",
         "--only-binary=:all:",
@@ -198,18 +239,21 @@ def _pip_options(index: Index, target: Path, requirements: Path) -> list[str]:
         f"--target={target}",
         *([f"--index-url={index.url}"] if index.url else []),
         *([f"--trusted-host={urlsplit(index.url).hostname}"] if index.url.startswith("http://") else []),
-        *([f"--cert={index.certificates}"] if index.certificates else []),
+        *([f"--cert={bundle}"] if bundle else []),
         f"--requirement={requirements}",
     ]
 
 
-def _pip(lock: PackageLock, index: Index, work: Path, command: Sequence[str]) -> None:
+def _pip(lock: PackageLock, index: Index, work: Path, command: Sequence[str], *, bundle: Path | None) -> None:
     netrc = work / "netrc"
     netrc.write_text(index.netrc(), encoding="utf-8")
     netrc.chmod(0o600)
     env = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TIELINE_"))
     } | {"NETRC": str(netrc), "PYTHONPATH": _PIP_FOLDER, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(work)}
+    if bundle:
+        # One that the image names would count for more than --cert.
+        env["REQUESTS_CA_BUNDLE"] = str(bundle)
     try:
         done = subprocess.run(  # noqa: S603  (our own command)
             command, env=env, capture_output=True, text=True, timeout=_PIP_SECONDS, check=False

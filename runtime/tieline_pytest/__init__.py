@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tieline.testing import FakeConnection, Project
+    from tieline.testing import EmulatedProvider, FakeConnection, Project
 
 
 # A main.py far above belongs to something else. (pytest's root may be the folder of the tests.)
@@ -53,3 +53,9 @@ def tieline_project(tieline_folder: Path) -> Iterator[Project]:
 def tieline_fake(tieline_project: Project) -> Callable[..., FakeConnection]:
     """The fake of a connection template: ``tieline_fake("shop").answer("createOrder")``; see Project.connection."""
     return tieline_project.connection
+
+
+@pytest.fixture
+def tieline_provider(tieline_project: Project) -> Callable[..., EmulatedProvider]:
+    """A provider of the catalogue: ``slack = tieline_provider("slack")``; see Project.provider."""
+    return tieline_project.provider

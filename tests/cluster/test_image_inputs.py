@@ -4,15 +4,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.identity.certificate_authority import Authority
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.image_build.base_image import (
+    LABEL,
     base_image,
     base_script,
     external_bases,
     local_base_arguments,
     mirror_in,
 )
-from tieline_cluster.image_build.pip_settings import build_mounts, pip_settings
+from tieline_cluster.image_build.pip_settings import (
+    BUNDLE_VARIABLES,
+    build_mounts,
+    package_settings,
+    pip_settings,
+)
+from tieline_operator.config import Config
 
 DOCKERFILE = """\
 # FROM nothing
@@ -44,7 +52,9 @@ def test_a_base_that_is_pinned_by_its_digest_is_built_on_the_image_made_here() -
 def test_a_base_has_the_full_name_that_from_means() -> None:
     base = base_image("debian:bookworm-slim")
     assert (base.name, base.release) == ("docker.io/library/debian:bookworm-slim", "bookworm")
-    assert base.label in base_script(base, ["buildah"])
+    script = base_script(base, ["buildah"])
+    assert f"{LABEL}={base.recipe}" in script
+    assert "does not know bookworm or its key: apt-get install debootstrap debian-archive-keyring" in script
 
 
 def test_a_base_that_debian_does_not_have_is_refused_with_a_way_out() -> None:
@@ -97,7 +107,51 @@ def test_certificates_are_mounted_where_the_machine_has_its_own(
     assert paths[Path("/etc/ssl/certs")] == "/etc/ssl/certs"
 
 
+def test_the_demo_installs_packages_as_pip_does_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare(tmp_path, monkeypatch)
+    public, own, more = Authority().ca, Authority().ca, Authority().ca
+    (tmp_path / "mozilla").mkdir()
+    (tmp_path / "mozilla" / "Public_Root.crt").write_text(public)
+    (tmp_path / "bundle.pem").write_text(f"{public}\n# ours\n{own}")
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "more.crt").write_text(more)
+    for name in BUNDLE_VARIABLES:
+        environment = {name: str(tmp_path / "bundle.pem"), "PIP_INDEX_URL": "https://b.example/simple"}
+        found = package_settings(environment, tmp_path)
+        assert found == {
+            "TIELINE_PACKAGES_INDEX_URL": "https://b.example/simple",
+            "TIELINE_PACKAGES_CA": own + more,
+        }
+        engine = {"TIELINE_ENGINE_URL": "nats://a"}
+        Config.from_environment(
+            {"TIELINE_RUNTIME_IMAGE": "r", "TIELINE_API_URL": "http://a", **engine, **found}
+        )
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["", "http://127.0.0.1:8080/simple", "http://localhost/simple", "https://me:secret@b.example/simple"],
+)
+def test_the_demo_takes_no_index_that_pods_cannot_use(
+    index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare(tmp_path, monkeypatch)
+    assert package_settings({"PIP_INDEX_URL": index}, tmp_path) == {}
+
+
+def test_a_bundle_with_the_public_authorities_is_not_given_to_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare(tmp_path, monkeypatch)
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("".join(Authority().ca for _ in range(150)))
+    assert package_settings({"SSL_CERT_FILE": str(bundle)}, tmp_path) == {}
+
+
 def bare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without settings of its own."""
     monkeypatch.setattr("tieline_cluster.image_build.pip_settings.OWN_AUTHORITIES", folder / "none")
-    monkeypatch.setattr("tieline_cluster.image_build.pip_settings.SYSTEM_FILE", folder / "none")
+    monkeypatch.setattr("tieline_cluster.image_build.pip_settings.SYSTEM_FILE", folder / "none.conf")
+    monkeypatch.setattr("tieline_cluster.image_build.pip_settings.PUBLIC_AUTHORITIES", folder / "mozilla")

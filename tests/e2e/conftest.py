@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.cluster import package_index
-from tests.harness.cluster.deployed_platform import Platform, Rest, World, administrator
+from tests.harness.cluster.deployed_platform import Platform, Rest, Tenant, administrator
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation
 from tieline_cluster.deployment.kubectl import kubectl_for
 from tieline_cluster.deployment.platform import deploy
@@ -29,7 +29,7 @@ def platform(
         cluster=cluster,
         kubectl=kubectl_for(cluster, Progress()),
         progress=Progress(),
-        settings=package_index.SETTINGS,
+        settings={**package_index.SETTINGS, "TIELINE_HEALTHY_SECONDS": "3"},
     )
     yield Platform(kubectl=kubectl, url=deployed.url, images=dict(deployed.images))
     for deployment in ("tieline-operator", "tieline-api"):
@@ -43,5 +43,5 @@ def rest(platform: Platform, organisation: Organisation) -> Rest:
 
 
 @pytest.fixture
-def world(platform: Platform, organisation: Organisation) -> World:
-    return World(kubectl=platform.kubectl, namespace=organisation.namespace)
+def tenant(platform: Platform, organisation: Organisation) -> Tenant:
+    return Tenant(kubectl=platform.kubectl, namespace=organisation.namespace)

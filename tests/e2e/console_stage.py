@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.cluster.deployed_platform import Rest, World, external_system, http
+from tests.harness.cluster.deployed_platform import Rest, Tenant, external_system, http
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.session.waiting import eventually
 
@@ -93,7 +93,7 @@ class Stage:
     """A project "Order sync" that runs in ``staging``, and has a draft ``production``."""
 
     rest: Rest
-    world: World
+    tenant: Tenant
     project: str
     staging: str
     shop: str
@@ -146,17 +146,17 @@ class Stage:
         return order in [one["id"] for one in http("GET", self.shop, timeout=10).json]
 
 
-def make_stage(world: World, rest: Rest, image: str) -> Stage:
+def make_stage(tenant: Tenant, rest: Rest, image: str) -> Stage:
     """Deploys it by REST, as an editor does."""
-    world.apply(*external_system("shop", image=image, program=SHOP))
-    world.apply(*external_system("club", image=image, program=CLUB))
-    shop, club = (f"http://{world.get('service', name)['spec']['clusterIP']}" for name in ("shop", "club"))
+    tenant.apply(*external_system("shop", image=image, program=SHOP))
+    tenant.apply(*external_system("club", image=image, program=CLUB))
+    shop, club = (f"http://{tenant.get('service', name)['spec']['clusterIP']}" for name in ("shop", "club"))
     made = rest("POST", "/projects", {"name": "Order sync"})
     assert made.status == 200, made
     project = made.json["id"]
     assert rest("POST", f"/projects/{project}/environments", {"name": "staging"}).status in (200, 201)
-    world.apply(
-        *_links(world, project.lower()), *_club(world, project.lower(), club), *_user(project.lower())
+    tenant.apply(
+        *_links(tenant, project.lower()), *_club(tenant, project.lower(), club), *_user(project.lower())
     )
     files = [{"filename": "main.py", "content": CODE}]
     body = {"files": files, "versionName": "one"}
@@ -169,19 +169,19 @@ def make_stage(world: World, rest: Rest, image: str) -> Stage:
         ),
     )
     staging = next(one for one in deployed.json["environments"] if one["name"] == "staging")
-    stage = Stage(rest, world, project, staging["id"], shop, club)
+    stage = Stage(rest, tenant, project, staging["id"], shop, club)
     for url in (shop, club):
         eventually(url, lambda url=url: http("GET", url, timeout=5).json == [])
     stage.runs("staging", "one")
     return stage
 
 
-def _links(world: World, project: str) -> list[dict[str, Any]]:
+def _links(tenant: Tenant, project: str) -> list[dict[str, Any]]:
     """The system, a connection that works, one whose Secret is missing, and the names of both in the code."""
     system = {
         "name": "Shop",
         "domain": "shop.example",
-        "templateBaseUrl": f"http://shop.{world.namespace}.svc",
+        "templateBaseUrl": f"http://shop.{tenant.namespace}.svc",
         "authSchemeConfigs": [{"id": "key", "type": "api-key", "apiKey": {"name": "X-Key", "in": "header"}}],
     }
     key = {"id": "key", "authSchemeConfigId": "key", "type": "string"}
@@ -208,7 +208,7 @@ def _links(world: World, project: str) -> list[dict[str, Any]]:
     ]
 
 
-def _club(world: World, project: str, url: str) -> list[dict[str, Any]]:
+def _club(tenant: Tenant, project: str, url: str) -> list[dict[str, Any]]:
     """The system that people connect by OAuth 2.0, and its name in the code of production."""
     secret = {
         "apiVersion": "v1",
@@ -220,7 +220,7 @@ def _club(world: World, project: str, url: str) -> list[dict[str, Any]]:
     client = {"clientId": "tieline", "secretRef": {"name": "club-client"}}
     oauth = {
         "authorizeUrl": f"{url}/authorize",
-        "tokenUrl": f"http://club.{world.namespace}.svc/token",
+        "tokenUrl": f"http://club.{tenant.namespace}.svc/token",
         "pkce": True,
         "defaultScopes": ["profile"],
         "grant": {"type": "authorizationCode", "authorizationCode": client},
@@ -228,7 +228,7 @@ def _club(world: World, project: str, url: str) -> list[dict[str, Any]]:
     system = {
         "name": "Club",
         "domain": "club.example",
-        "templateBaseUrl": f"http://club.{world.namespace}.svc",
+        "templateBaseUrl": f"http://club.{tenant.namespace}.svc",
         "authSchemeConfigs": [{"id": "members", "type": "oauth2", "oauth2": oauth}],
     }
     template = {"name": "club", "projectRef": {"name": project}, "systemRef": {"name": "club"}}

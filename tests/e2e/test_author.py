@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Platform, Rest, World, external_system
+from tests.harness.cluster.deployed_platform import Platform, Rest, Tenant, external_system
 from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -86,13 +86,13 @@ class Author:
         return json.loads(self(*arguments, "--output", "json").stdout)
 
 
-def _make_project(tieline: Author, world: World, url: str) -> None:
+def _make_project(tieline: Author, tenant: Tenant, url: str) -> None:
     """A project whose name ``shop`` leads to the shop, made by commands."""
     tieline("init", "order-sync")
     tieline.folder = tieline.folder / "order-sync"
     (tieline.folder / MAIN).write_text(BROKEN)
     tieline("projects", "create", "order-sync")
-    world.apply(
+    tenant.apply(
         {
             "kind": "System",
             "metadata": {"name": "web-shop"},
@@ -112,10 +112,10 @@ def _make_project(tieline: Author, world: World, url: str) -> None:
 
 
 def test_an_author_finds_and_mends_a_failure_with_commands_alone(
-    platform: Platform, world: World, rest: Rest, tmp_path: Path
+    platform: Platform, tenant: Tenant, rest: Rest, tmp_path: Path
 ) -> None:
-    world.apply(*external_system("shop", image=platform.images["runtime"], program=SHOP))
-    url = f"http://shop.{world.namespace}.svc"
+    tenant.apply(*external_system("shop", image=platform.images["runtime"], program=SHOP))
+    url = f"http://shop.{tenant.namespace}.svc"
     tieline = Author(tmp_path, tmp_path / "configuration")
     login = ("login", platform.url, "--organisation", rest.organisation, "--token-stdin")
     refused = tieline(*login, stdin="no.valid.token", code=3)
@@ -123,7 +123,7 @@ def test_an_author_finds_and_mends_a_failure_with_commands_alone(
     signed_in = tieline(*login, stdin=rest.token)
     assert rest.token not in signed_in.stdout + signed_in.stderr
 
-    _make_project(tieline, world, url)
+    _make_project(tieline, tenant, url)
 
     planned = tieline("deploy", "--dry-run", "--diff")
     assert "+ main.py" in planned.stderr
@@ -167,9 +167,9 @@ def test_an_author_finds_and_mends_a_failure_with_commands_alone(
     tieline("manifests")
     manifests = (tieline.folder / "deploy/project.yaml").read_text()
     assert "kind: ConnectionTemplate" in manifests
-    rendered = world.kubectl(
+    rendered = tenant.kubectl(
         "kustomize", str(tieline.folder / "deploy"), "--load-restrictor=LoadRestrictionsNone"
     ).stdout
-    world.kubectl("apply", "--dry-run=server", "-f", "-", stdin=rendered, namespace=world.namespace)
+    tenant.kubectl("apply", "--dry-run=server", "-f", "-", stdin=rendered, namespace=tenant.namespace)
     tieline("logout")
     assert "tieline login" in tieline("versions", code=3).stderr

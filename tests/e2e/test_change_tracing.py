@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Rest, World, answering, http, says
+from tests.harness.cluster.deployed_platform import Rest, Tenant, answering, http, says
 from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.session.waiting import eventually
 from tests.unit.docs.doc_pages import page
@@ -54,14 +54,14 @@ def changes_of(kubectl: Kubectl, request: str) -> dict[str, str]:
     return {change.split(".")[0]: change for change in told}
 
 
-def followed(world: World, change: str) -> tuple[Line, Line]:
+def followed(tenant: Tenant, change: str) -> tuple[Line, Line]:
     """The operator's line and a pod's with the change."""
     operators = eventually(
-        f"the operator's {change}", lambda: found(world.kubectl, "tieline-operator", change)
+        f"the operator's {change}", lambda: found(tenant.kubectl, "tieline-operator", change)
     )
     pods = eventually(
         f"a pod's {change}",
-        lambda: found(world.kubectl, "tieline-environment", change, namespace=world.namespace),
+        lambda: found(tenant.kubectl, "tieline-environment", change, namespace=tenant.namespace),
     )
     assert all(line["change"] == change for line in operators)
     assert all(change in line["fields"]["changes"] for line in pods)
@@ -76,9 +76,9 @@ def made(rest: Rest, path: str, body: Any) -> Line:
 
 
 def test_a_change_is_followed_from_the_request_to_the_pods_that_serve_with_it(
-    world: World, rest: Rest
+    tenant: Tenant, rest: Rest
 ) -> None:
-    kubectl = world.kubectl
+    kubectl = tenant.kubectl
     shop = {"name": "Shop", "domain": "shop.example", "templateBaseUrl": "https://shop.example"}
     system = made(rest, "/systems", {**shop, "authSchemeConfigs": [KEY]})
     project = made(rest, "/projects", {"name": "Orders"})
@@ -93,12 +93,12 @@ def test_a_change_is_followed_from_the_request_to_the_pods_that_serve_with_it(
         answer = rest("PUT", f"{path}/deploy", files)
         assert answer.status == 200, answer
         changes = changes_of(kubectl, answer.headers["X-Request-Id"])
-        kinds = {followed(world, change)[0]["kind"] for change in changes.values()}
+        kinds = {followed(tenant, change)[0]["kind"] for change in changes.values()}
         assert kinds == {"Project", "ProjectVersion"}
-        operators, pods = followed(world, changes[project["id"]])
+        operators, pods = followed(tenant, changes[project["id"]])
         assert (operators["kind"], operators["object"]) == (
             "Project",
-            f"{world.namespace}/{project['id'].lower()}",
+            f"{tenant.namespace}/{project['id'].lower()}",
         )
         assert f"projects/{project['id'].lower()}" in pods["message"]
         return changes[project["id"]]
@@ -110,7 +110,7 @@ def test_a_change_is_followed_from_the_request_to_the_pods_that_serve_with_it(
     moved = rest("PUT", f"/connections/{connection['id']}", {"baseUrl": "https://two.example"})
     assert moved.status == 200, moved
     (change,) = changes_of(kubectl, moved.headers["X-Request-Id"]).values()
-    operators, pods = followed(world, change)
+    operators, pods = followed(tenant, change)
     assert operators["kind"] == "Connection"
     assert pods["message"] == f"Serving with connections/{connection['id'].lower()}"
 
@@ -128,9 +128,9 @@ def test_a_change_is_followed_from_the_request_to_the_pods_that_serve_with_it(
     # What kubectl changes has a text of the same form, which nobody needs to be told.
     name = system["id"].lower()
     patch = json.dumps({"spec": {"domain": "another.example"}})
-    kubectl("patch", "system", name, "--type=merge", "-p", patch, namespace=world.namespace)
-    generation = world.get("system", name)["metadata"]["generation"]
-    operators, pods = followed(world, f"{system['id']}.{generation}")
+    kubectl("patch", "system", name, "--type=merge", "-p", patch, namespace=tenant.namespace)
+    generation = tenant.get("system", name)["metadata"]["generation"]
+    operators, pods = followed(tenant, f"{system['id']}.{generation}")
     assert (operators["kind"], pods["message"]) == ("System", f"Serving with systems/{name}")
 
     # A run has an id of its own, which its line in the pod's log has too.
@@ -138,5 +138,5 @@ def test_a_change_is_followed_from_the_request_to_the_pods_that_serve_with_it(
     run = next(value for key, value in answer.headers.items() if key.lower() == "x-tieline-execution-id")
     eventually(
         "the run's line",
-        lambda: found(kubectl, "tieline-environment", run, namespace=world.namespace),
+        lambda: found(kubectl, "tieline-environment", run, namespace=tenant.namespace),
     )

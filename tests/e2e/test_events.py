@@ -18,7 +18,7 @@ from standardwebhooks.webhooks import Webhook
 from tests.harness.cluster.deployed_platform import (
     Platform,
     Rest,
-    World,
+    Tenant,
     administrator,
     external_system,
     http,
@@ -26,6 +26,7 @@ from tests.harness.cluster.deployed_platform import (
 )
 from tests.harness.cluster.evictions import serves
 from tests.harness.cluster.kubectl import Kubectl, an_organisation
+from tests.harness.cluster.metric_pages import metric_pages
 from tests.harness.session.measurements import Measured
 from tests.harness.session.waiting import eventually
 
@@ -117,7 +118,7 @@ app.router.add_get("/notifications", tell_notifications)
 web.run_app(app, port=8080, print=None)
 """
 SIGNING_SECRET = f"whsec_{base64.b64encode(b'0123456789abcdef0123456789abcdef').decode()}"
-SHOP_SAYS = {"status": 503, "body": "Stocktaking until noon"}
+SHOP_SAYS = {"status": 503, "body": "Stocktaking until noon", "system": "Shop"}
 
 
 @dataclass
@@ -161,7 +162,7 @@ class Orders:
     """The deployed project, its environment, and the ways to it."""
 
     kubectl: Kubectl
-    world: World
+    tenant: Tenant
     rest: Rest
     shop: Shop
     url: str
@@ -212,8 +213,8 @@ class Orders:
         return answer.json if answer.body else None
 
 
-def _deploy(world: World, version: str) -> None:
-    world.apply(project(CODE.replace("VERSION", version), settings={"keepInputs": True}))
+def _deploy(tenant: Tenant, version: str) -> None:
+    tenant.apply(project(CODE.replace("VERSION", version), settings={"keepInputs": True}))
 
 
 @pytest.fixture(scope="module")
@@ -221,28 +222,29 @@ def orders(platform: Platform, runtime_image: str) -> Iterator[Orders]:
     """One deployment for all tests of the module."""
     kubectl = platform.kubectl
     with an_organisation(kubectl) as organisation:
-        world = World(kubectl=kubectl, namespace=organisation.namespace)
-        world.apply(*_shop(world, runtime_image))
-        _deploy(world, "one")
-        world.apply(*_notification(world))
+        tenant = Tenant(kubectl=kubectl, namespace=organisation.namespace)
+        tenant.apply(*_shop(tenant, runtime_image))
+        _deploy(tenant, "one")
+        tenant.apply(*_notification(tenant))
         rest = administrator(platform, organisation)
-        environment = world.until("orders", "running", within=240)
-        address = world.get("service", "shop")["spec"]["clusterIP"]
+        environment = tenant.until("orders", "running", within=240)
+        address = tenant.get("service", "shop")["spec"]["clusterIP"]
         shop = Shop(f"http://{address}")
         eventually("the shop", lambda: shop.orders() == [])
         identifier = rest("GET", "/projects").json["projects"][0]["id"]
         eventually("a queue", lambda: environment["id"] in _streams(kubectl))
-        yield Orders(kubectl, world, rest, shop, environment["publicUrl"], identifier, environment["id"])
+        yield Orders(kubectl, tenant, rest, shop, environment["publicUrl"], identifier, environment["id"])
 
 
 def _streams(kubectl: Kubectl) -> str:
     """What the engine says of its streams. Those of an environment come a moment after it runs."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{POD}:8222/proxy/jsz?streams=true&consumers=true"
-    return kubectl("get", "--raw", path).stdout
+    # The port listens on the pod's loopback address alone.
+    url = "http://127.0.0.1:8222/jsz?streams=true&consumers=true"
+    return kubectl("exec", POD, "--", "wget", "-q", "-T", "5", "-O", "-", url, namespace=NAMESPACE).stdout
 
 
-def _shop(world: World, image: str) -> list[dict[str, Any]]:
-    url = f"http://shop.{world.namespace}.svc"
+def _shop(tenant: Tenant, image: str) -> list[dict[str, Any]]:
+    url = f"http://shop.{tenant.namespace}.svc"
     system = {"name": "Shop", "domain": "shop", "templateBaseUrl": url}
     template = {
         "name": "shop",
@@ -260,7 +262,7 @@ def _shop(world: World, image: str) -> list[dict[str, Any]]:
     ]
 
 
-def _notification(world: World) -> list[dict[str, Any]]:
+def _notification(tenant: Tenant) -> list[dict[str, Any]]:
     """Tells the shop of runs that are dead."""
     secret = {
         "apiVersion": "v1",
@@ -269,7 +271,7 @@ def _notification(world: World) -> list[dict[str, Any]]:
         "type": "tieline.dev/credential",
         "stringData": {"secret": SIGNING_SECRET},
     }
-    url = f"http://shop.{world.namespace}.svc/notifications"
+    url = f"http://shop.{tenant.namespace}.svc/notifications"
     channel = {
         "name": "Shop", "type": "webhook", "webhook": {"url": url, "secretRef": {"name": "notified"}},
     }  # fmt: skip
@@ -296,11 +298,11 @@ def test_an_order_waits_until_the_shop_is_back_and_is_then_booked_by_the_version
     assert waiting["error"]["upstream"] == SHOP_SAYS
     assert waiting["nextAttemptAt"] > waiting["startedAt"]
 
-    first = orders.world.environment("orders")["version"]
-    _deploy(orders.world, "two")
+    first = orders.tenant.environment("orders")["version"]
+    _deploy(orders.tenant, "two")
 
     def deployed() -> bool:
-        found, pods = orders.world.environment("orders"), orders.world.pods("orders")
+        found, pods = orders.tenant.environment("orders"), orders.tenant.pods("orders")
         return found.get("version") not in (None, first) and len(pods) == 1 and all(map(serves, pods))
 
     eventually("version two alone", deployed)
@@ -327,13 +329,13 @@ def test_a_dead_letter_is_told_by_the_project_and_succeeds_when_it_is_replayed_w
 
     def told() -> bool:
         _scrape(orders.kubectl)
-        return orders.world.environment("orders").get("deadLetters") == 1
+        return orders.tenant.environment("orders").get("deadLetters") == 1
 
-    eventually("a dead letter in the status", told, seen=lambda: orders.world.environment("orders"))
+    eventually("a dead letter in the status", told, seen=lambda: orders.tenant.environment("orders"))
     (message,) = eventually(
         "a notification of it",
         lambda: orders.shop.notified("run_dead.started"),
-        seen=lambda: orders.world.get("notifications.tieline.dev,notificationchannels.tieline.dev"),
+        seen=lambda: orders.tenant.get("notifications.tieline.dev,notificationchannels.tieline.dev"),
     )
     assert message["data"]["environment"] == {"id": orders.environment, "name": "production"}
     assert message["data"]["project"]["id"] == orders.project
@@ -349,11 +351,7 @@ def test_a_dead_letter_is_told_by_the_project_and_succeeds_when_it_is_replayed_w
 
 def _scrape(kubectl: Kubectl) -> None:
     """What Prometheus does: the operator surveys the engine when it is asked for metrics."""
-    label = "app.kubernetes.io/name=tieline-operator"
-    found = json.loads(kubectl("get", "pods", "-l", label, "-o", "json", namespace=NAMESPACE).stdout)["items"]
-    for pod in found:
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:9090/proxy/metrics"
-        kubectl("get", "--raw", path, check=False)
+    metric_pages(kubectl, "tieline-operator")
 
 
 def test_a_cancelled_order_is_not_booked_when_the_shop_is_back(orders: Orders) -> None:
@@ -485,11 +483,13 @@ def test_the_death_of_a_run_is_told_once_and_so_is_its_end(orders: Orders) -> No
         _scrape(orders.kubectl)
         return orders.shop.notified("run_dead.resolved")
 
-    (resolved,) = eventually("the end told", over, seen=lambda: orders.world.get("notifications.tieline.dev"))
+    (resolved,) = eventually(
+        "the end told", over, seen=lambda: orders.tenant.get("notifications.tieline.dev")
+    )
     (started,) = orders.shop.notified("run_dead.started")
     assert started["id"] != resolved["id"]
     assert resolved["data"]["since"] == started["data"]["since"] <= resolved["data"]["until"]
-    notification = orders.world.get("notification.tieline.dev", "dead-runs")
+    notification = orders.tenant.get("notification.tieline.dev", "dead-runs")
     assert not notification["status"].get("incidents")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Answer, Platform, World, administrator, http
+from tests.harness.cluster.deployed_platform import Answer, Platform, Tenant, administrator, http
 from tests.harness.cluster.kubectl import ROOT, Organisation
 from tests.harness.session.waiting import eventually
 from tieline_cluster.deployment.oauth_sign_in import connect, find_club
@@ -23,7 +23,7 @@ from tieline_cluster.deployment.platform import with_images
 pytestmark = pytest.mark.e2e
 
 KEY = {"X-API-Key": "stock-demo-key-not-a-secret"}
-Example = Callable[..., World]
+Example = Callable[..., Tenant]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def example(platform: Platform, tmp_path: Path) -> Iterator[Example]:
             application: str,
             secrets: dict[str, dict[str, str]] | None = None,
             **changes: tuple[str, str],
-        ) -> World:
+        ) -> Tenant:
             folder = tmp_path / name
             shutil.copytree(ROOT / "examples" / name, folder)
             change(folder, **changes)
@@ -56,7 +56,7 @@ def example(platform: Platform, tmp_path: Path) -> Iterator[Example]:
             platform.kubectl(
                 "rollout", "status", f"deployment/{application}", "--timeout=120s", namespace=namespace
             )
-            return World(kubectl=platform.kubectl, namespace=namespace)
+            return Tenant(kubectl=platform.kubectl, namespace=namespace)
 
         yield apply
 
@@ -70,13 +70,13 @@ def change(folder: Path, **changes: tuple[str, str]) -> None:
         file.write_text(text.replace(old, new))
 
 
-def address(world: World, service: str) -> str:
-    return f"http://{world.get('service', service)['spec']['clusterIP']}"
+def address(tenant: Tenant, service: str) -> str:
+    return f"http://{tenant.get('service', service)['spec']['clusterIP']}"
 
 
 def test_points_go_to_each_customers_own_account(example: Example) -> None:
-    world = example("loyalty", "cafe", "programme")
-    url = world.until("loyalty", "running")["publicUrl"]
+    tenant = example("loyalty", "cafe", "programme")
+    url = tenant.until("loyalty", "running")["publicUrl"]
 
     def pay(customer: str, order: dict[str, Any], key: bytes = b"only-for-the-demonstration") -> Answer:
         body = json.dumps(order).encode()
@@ -96,19 +96,19 @@ def test_points_go_to_each_customers_own_account(example: Example) -> None:
 def test_a_member_signs_in_and_the_integration_reads_her_record(example: Example, platform: Platform) -> None:
     """The platform has a public address, as in the demo: OAuth needs nothing else there."""
     callback = f"{platform.url}/oauth2/callback"
-    world = example("login", "acme", "club", secrets={"club-settings": {"REDIRECT_URIS": callback}})
-    world.until("membership", "running")
+    tenant = example("login", "acme", "club", secrets={"club-settings": {"REDIRECT_URIS": callback}})
+    tenant.until("membership", "running")
     labels = platform.kubectl("get", "namespace", "acme", "-o", "jsonpath={.metadata.labels}").stdout
     organisation = json.loads(labels)["tieline.dev/organisation"]
     rest = administrator(platform, Organisation(id=organisation, namespace="acme"))
-    eventually("the club reached", lambda: _ok(http("GET", f"{address(world, 'club')}/healthz")))
+    eventually("the club reached", lambda: _ok(http("GET", f"{address(tenant, 'club')}/healthz")))
     club = eventually(
         "the club known",
         lambda: find_club(
-            api=rest.url, token=rest.token, organisation=organisation, url=address(world, "club")
+            api=rest.url, token=rest.token, organisation=organisation, url=address(tenant, "club")
         ),
     )
-    url = world.until("membership", "running")["publicUrl"]
+    url = tenant.until("membership", "running")["publicUrl"]
     for member, number in (("ann", "M-001"), ("ben", "M-002")):
         connection = connect(club, member=member, password=f"{member}s-password")
         assert connection["credentials"][0]["credential"]["type"] == "oauth2-token"
@@ -120,9 +120,9 @@ def test_stock_is_in_step_through_a_rollout_and_a_restart_of_both_pods(
     example: Example, platform: Platform, tmp_path: Path
 ) -> None:
     # Every five minutes would be long for a test: every three seconds, in six fields.
-    world = example("stock", "boreal", "supplier", main=('"*/5 * * * *", overlap="skip"', '"*/3 * * * * *"'))
-    supplier = address(world, "supplier")
-    url = world.until("stock", "running", within=240)["publicUrl"]
+    tenant = example("stock", "boreal", "supplier", main=('"*/5 * * * *", overlap="skip"', '"*/3 * * * * *"'))
+    supplier = address(tenant, "supplier")
+    url = tenant.until("stock", "running", within=240)["publicUrl"]
     made = [{"sku": f"sku-{number:03}", "quantity": number} for number in range(120)]
 
     def sell(count: int) -> None:
@@ -145,12 +145,12 @@ def test_stock_is_in_step_through_a_rollout_and_a_restart_of_both_pods(
     manifests = with_images(
         folder, images={"runtime": platform.images["runtime"]}, work=tmp_path / "stock-images"
     )
-    before = {pod["metadata"]["uid"] for pod in world.pods("stock")}
+    before = {pod["metadata"]["uid"] for pod in tenant.pods("stock")}
     platform.kubectl("apply", "-k", str(manifests))
 
     def replaced() -> bool:
         sell(1)
-        now = {pod["metadata"]["uid"] for pod in world.pods("stock")}
+        now = {pod["metadata"]["uid"] for pod in tenant.pods("stock")}
         assert len(now) == 2
         return not now & before
 
@@ -162,7 +162,7 @@ def test_stock_is_in_step_through_a_rollout_and_a_restart_of_both_pods(
     assert http("GET", f"{url}/position").json == {"cursor": str(len(made))}
 
     # Both pods at once: what is remembered is not theirs.
-    world.kubectl("delete", "pod", "-l", "tieline.dev/project=stock", "--wait=false", namespace="boreal")
+    tenant.kubectl("delete", "pod", "-l", "tieline.dev/project=stock", "--wait=false", namespace="boreal")
     sell(2)
     eventually("the last changes in the shop", in_step)
     found = log(supplier)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.harness.clients.rest_load import RestLoad
 from tests.harness.cluster import audit_log
-from tests.harness.cluster.deployed_platform import Platform, Rest, World, project
+from tests.harness.cluster.deployed_platform import Platform, Rest, Tenant, project
 from tests.harness.cluster.evictions import evict, serves
 from tests.harness.cluster.ha_deployment import (
     NAMESPACE,
@@ -27,6 +27,7 @@ from tests.harness.cluster.ha_deployment import (
     rolled_out,
 )
 from tests.harness.cluster.kubectl import Organisation
+from tests.harness.cluster.metric_pages import alerts_at_rest, metric_pages
 from tests.harness.cluster.pod_processes import processes_of, send
 from tests.harness.session.measurements import Measured
 from tests.harness.session.waiting import eventually
@@ -89,18 +90,27 @@ def epochs(written: list[audit_log.Request]) -> list[str]:
     return [pod for pod, _ in groupby(one.pod for one in sorted(written, key=lambda one: one.at))]
 
 
-def version_deployed(world: World) -> str:
-    deployment = world.get("deployments", "-l", "tieline.dev/project=orders")["items"][0]
+def version_deployed(tenant: Tenant) -> str:
+    deployment = tenant.get("deployments", "-l", "tieline.dev/project=orders")["items"][0]
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     return str(next(one["value"] for one in container["env"] if one["name"] == "TIELINE_VERSION"))
 
 
+def test_two_of_each_at_rest_raise_no_alert(two: Platform) -> None:
+    for part in PARTS:
+        eventually(
+            f"metrics of two pods of {part}", lambda part=part: len(metric_pages(two.kubectl, part)) == 2
+        )
+    firing = lambda: alerts_at_rest(two.kubectl)  # noqa: E731
+    eventually("no alert", lambda: firing() == set(), seen=firing)
+
+
 def test_an_operator_that_is_killed_is_replaced_and_a_change_of_that_moment_is_carried_out(
-    two: Platform, world: World, cluster: Cluster, measured: Measured
+    two: Platform, tenant: Tenant, cluster: Cluster, measured: Measured
 ) -> None:
     began = datetime.now(UTC)
-    world.apply(project("print('one')\n", environments=SUSPENDED))
-    before = eventually("it is deployed", lambda: version_deployed(world))
+    tenant.apply(project("print('one')\n", environments=SUSPENDED))
+    before = eventually("it is deployed", lambda: version_deployed(tenant))
     first = leader(two)
     second = other_than(two, first)
     if processes_of(first):
@@ -108,8 +118,8 @@ def test_an_operator_that_is_killed_is_replaced_and_a_change_of_that_moment_is_c
     else:
         two.kubectl("delete", "pod", first, "--grace-period=0", "--force", namespace=NAMESPACE)
     killed = time.monotonic()
-    world.apply(project("print('two')\n", environments=SUSPENDED))
-    eventually("the change is carried out", lambda: version_deployed(world) != before, within=PATIENCE)
+    tenant.apply(project("print('two')\n", environments=SUSPENDED))
+    eventually("the change is carried out", lambda: version_deployed(tenant) != before, within=PATIENCE)
     measured(f"{time.monotonic() - killed:.1f} s from the leader's death until a change was carried out")
     assert leader(two) == second
     if cluster.audit_log is not None:
@@ -128,9 +138,9 @@ def systems(called: str) -> list[dict[str, Any]]:
     ]
 
 
-def looked_at(world: World) -> bool:
+def looked_at(tenant: Tenant) -> bool:
     """Whether the operator has acted on every System as it is now."""
-    found = world.get("systems")["items"]
+    found = tenant.get("systems")["items"]
     return len(found) == MANY and all(map(acted_on, found))
 
 
@@ -145,7 +155,7 @@ def restarts(platform: Platform, pod: str) -> int:
 
 
 def test_an_operator_that_hung_for_longer_than_its_lease_begins_no_write_when_it_goes_on(
-    two: Platform, world: World, cluster: Cluster, measured: Measured
+    two: Platform, tenant: Tenant, cluster: Cluster, measured: Measured
 ) -> None:
     eventually("two operators", lambda: len(pods(two, PARTS[0])) == 2)
     first = leader(two)
@@ -156,14 +166,14 @@ def test_an_operator_that_hung_for_longer_than_its_lease_begins_no_write_when_it
     restarted = restarts(two, first)
     # It is stopped in the middle of its work, and has the rest before it when it goes on.
     with ThreadPoolExecutor(1) as applying:
-        applied = applying.submit(world.apply, *systems("One"))
-        eventually("it has begun", lambda: any(map(acted_on, world.get("systems")["items"])))
+        applied = applying.submit(tenant.apply, *systems("One"))
+        eventually("it has begun", lambda: any(map(acted_on, tenant.get("systems")["items"])))
         send(first, signal.SIGSTOP)
     stopped = time.monotonic()
     try:
         applied.result()
-        world.apply(*systems("Two"))
-        eventually("the other one does the work", lambda: looked_at(world), within=PATIENCE)
+        tenant.apply(*systems("Two"))
+        eventually("the other one does the work", lambda: looked_at(tenant), within=PATIENCE)
         measured(
             f"{time.monotonic() - stopped:.1f} s from the leader's hanging until all was done by the other"
         )
@@ -177,11 +187,11 @@ def test_an_operator_that_hung_for_longer_than_its_lease_begins_no_write_when_it
     assert len(late) <= UNDER_WAY, late
     in_time = [one for one in written if one not in late]
     assert epochs(in_time) == [first, second], "one after the other, and never both"
-    eventually("what it may have said last is put right", lambda: looked_at(world))
+    eventually("what it may have said last is put right", lambda: looked_at(tenant))
 
 
 def test_rolling_restarts_and_a_drain_lose_no_request_and_a_budget_keeps_one_of_each(
-    two: Platform, world: World, rest: Rest, measured: Measured
+    two: Platform, tenant: Tenant, rest: Rest, measured: Measured
 ) -> None:
     for part in PARTS:
         eventually(f"two of {part}", lambda part=part: sum(map(serves, pods(two, part))) == 2)
@@ -214,7 +224,7 @@ def test_rolling_restarts_and_a_drain_lose_no_request_and_a_budget_keeps_one_of_
 
     # What was acknowledged is there, and whoever leads by now has acted on it.
     def kept() -> dict[str, str]:
-        found = world.get("systems")["items"]
+        found = tenant.get("systems")["items"]
         assert all(map(acted_on, found))
         return {one["metadata"]["labels"]["tieline.dev/id"]: one["spec"]["name"] for one in found}
 

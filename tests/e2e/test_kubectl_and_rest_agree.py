@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Answer, Rest, World, answering, project, says
+from tests.harness.cluster.deployed_platform import Answer, Rest, Tenant, answering, project, says
 from tests.harness.session.waiting import eventually
 from tieline_api.schemas import examples
-from tieline_api.schemas.environments import WebhookCall
 from tieline_core.identity.names import ENVIRONMENT_LABEL
 
 pytestmark = pytest.mark.e2e
 
 
-def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: World, rest: Rest):
+def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(tenant: Tenant, rest: Rest):
     created = rest("POST", "/projects", {"name": "By REST"}).json
     path = f"/projects/{created['id']}"
     files = {"files": [{"filename": "main.py", "content": answering("rest")}], "labels": {"team": "ops"}}
@@ -37,7 +37,7 @@ def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: Wor
 
     assert eventually("its webhook is a trigger of its connector", triggers) == ["hello_get", "hello_post"]
     name = created["id"].lower()
-    seen = world.environment(name)
+    seen = tenant.environment(name)
     assert (seen["id"], seen["status"]) == (environment["id"], "running")
 
     assert (
@@ -54,10 +54,10 @@ def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: Wor
 
     assert rest("POST", f"{path}/suspend?environment=production").status == 200
     eventually("suspended", lambda: rest("GET", path).json["environments"][0]["status"] == "suspended")
-    assert world.pods(name) == []
+    assert tenant.pods(name) == []
     assert rest("DELETE", path).status == 204
     assert rest("GET", path).status == 404
-    eventually("everything gone", lambda: not world.get("deployments,projectversions,projects")["items"])
+    eventually("everything gone", lambda: not tenant.get("deployments,projectversions,projects")["items"])
 
 
 ECHO = """import os
@@ -79,7 +79,7 @@ async def hello(ctx: Context, request: Request) -> dict[str, object]:
 """
 
 
-def test_an_environment_is_created_promoted_called_scaled_and_deleted(world: World, rest: Rest):
+def test_an_environment_is_created_promoted_called_scaled_and_deleted(tenant: Tenant, rest: Rest):
     created = rest("POST", "/projects", {"name": "Promoted"}).json
     name, path = created["id"].lower(), f"/projects/{created['id']}"
 
@@ -88,10 +88,10 @@ def test_an_environment_is_created_promoted_called_scaled_and_deleted(world: Wor
         return {one["name"]: one for one in answer.json["environments"]}
 
     def called(environment: dict[str, Any], body: dict[str, Any]) -> Any:
-        answer = rest("POST", f"{path}/environments/call?env_id={environment['id']}", body)
+        answer = rest("POST", f"{path}/environments/call?project_env={environment['name']}", body)
         assert (answer.status, answer.json.get("status")) == (200, 200), answer
-        assert answer.json["headers"]["content-type"].startswith("application/json")
-        return json.loads(answer.json["body"])
+        assert answer.json["headers"]["content-type"][0].startswith("application/json")
+        return json.loads(base64.b64decode(answer.json["body"]))
 
     staging = environments(rest("POST", f"{path}/environments", {"name": "staging"}))["staging"]
     price = {"env": [{"name": "PRICE", "value": "5$ $(HOME) $$"}]}
@@ -99,7 +99,7 @@ def test_an_environment_is_created_promoted_called_scaled_and_deleted(world: Wor
     files = {"files": [{"filename": "main.py", "content": ECHO}]}
     deployed = environments(rest("PUT", f"{path}/deploy?project_env=staging&wait=180", files))["staging"]
     assert deployed["rollout"] == {"state": "complete"}
-    example = examples.EXAMPLES[WebhookCall]
+    example = examples.MODELS["WebhookCall"]
     assert called(staging, example) == {
         "environment": "staging",
         "price": "5$ $(HOME) $$",
@@ -124,8 +124,8 @@ def test_an_environment_is_created_promoted_called_scaled_and_deleted(world: Wor
 
     two = {"deploymentSpec": {"replicas": 2, "resources": {"requests": {"cpu": "10m"}}}}
     assert rest("PUT", f"/environments/{promoted['id']}/config", two).status == 204
-    eventually("two pods", lambda: world.environment(name).get("readyReplicas") == 2)
-    pods = [one for one in world.pods(name) if one["metadata"]["labels"][ENVIRONMENT_LABEL] == "production"]
+    eventually("two pods", lambda: tenant.environment(name).get("readyReplicas") == 2)
+    pods = [one for one in tenant.pods(name) if one["metadata"]["labels"][ENVIRONMENT_LABEL] == "production"]
     requests = [pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for pod in pods]
     assert "10m" in requests
 
@@ -133,7 +133,7 @@ def test_an_environment_is_created_promoted_called_scaled_and_deleted(world: Wor
     assert list(left) == ["production"]
 
     def workloads() -> bool:
-        found = world.get("deployments")["items"]
+        found = tenant.get("deployments")["items"]
         return [one["metadata"]["labels"][ENVIRONMENT_LABEL] for one in found] == ["production"]
 
     eventually("staging gone", workloads)
@@ -153,21 +153,21 @@ def triggers_of(rest: Rest, project_id: str) -> list[str]:
     return [trigger["name"] for trigger in page.json["items"]]
 
 
-def test_a_project_that_kubectl_applied_is_in_rest_with_its_environment(world: World, rest: Rest):
-    world.apply(project(answering("kubectl")))
-    world.until("orders", "running")
+def test_a_project_that_kubectl_applied_is_in_rest_with_its_environment(tenant: Tenant, rest: Rest):
+    tenant.apply(project(answering("kubectl")))
+    tenant.until("orders", "running")
     listed = rest("GET", "/projects").json["projects"]
     assert [entry["name"] for entry in listed] == ["Orders"]
     one = rest("GET", f"/projects/{listed[0]['id']}").json
     assert one["environments"][0]["status"] == "running"
-    assert one["environments"][0]["id"] == world.environment("orders")["id"]
+    assert one["environments"][0]["id"] == tenant.environment("orders")["id"]
     assert one["currentFiles"]["files"] == [{"filename": "main.py", "content": answering("kubectl")}]
-    label = world.get("project", "orders")["metadata"]["labels"]["tieline.dev/id"]
+    label = tenant.get("project", "orders")["metadata"]["labels"]["tieline.dev/id"]
     assert label == one["id"]
 
 
-def test_rest_does_not_overwrite_what_git_owns(world: World, rest: Rest):
-    world.apply(project(answering("kubectl")))
+def test_rest_does_not_overwrite_what_git_owns(tenant: Tenant, rest: Rest):
+    tenant.apply(project(answering("kubectl")))
     eventually("listed", lambda: rest("GET", "/projects").json["projects"])
     identifier = rest("GET", "/projects").json["projects"][0]["id"]
     refused = rest("PUT", f"/projects/{identifier}", {"name": "Renamed"})

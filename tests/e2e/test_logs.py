@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Rest, World, http, project, says
+from tests.harness.cluster.deployed_platform import Rest, Tenant, http, project, says
 from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -33,10 +33,12 @@ async def fall(ctx: Context) -> None:
 """
 
 
-def test_lines_of_two_replicas_are_one_stream_with_execution_and_activation(world: World, rest: Rest) -> None:
-    world.apply(project(CODE % {"version": "one"}, runtime={"replicas": 2}))
-    url = world.until("orders", "running")["publicUrl"]
-    eventually("two pods", lambda: world.environment("orders").get("readyReplicas") == 2)
+def test_lines_of_two_replicas_are_one_stream_with_execution_and_activation(
+    tenant: Tenant, rest: Rest
+) -> None:
+    tenant.apply(project(CODE % {"version": "one"}, runtime={"replicas": 2}))
+    url = tenant.until("orders", "running")["publicUrl"]
+    eventually("two pods", lambda: tenant.environment("orders").get("readyReplicas") == 2)
     identifier = rest("GET", "/projects").json["projects"][0]["id"]
 
     def logs(**query: str) -> dict[str, Any]:
@@ -125,24 +127,24 @@ def database(password: str, *, opened: bool = True) -> dict[str, Any]:
     }
 
 
-def test_a_pod_reads_a_secret_variable_and_its_next_value_and_no_log_has_them(world: World) -> None:
+def test_a_pod_reads_a_secret_variable_and_its_next_value_and_no_log_has_them(tenant: Tenant) -> None:
     first, second = "f1rst 'quoted'\npass$(HOME)word", "s3cond-password"
     variable = {"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}
-    world.apply(database(first, opened=False), project(SECRETIVE, runtime={"env": [variable]}))
-    world.until("orders", "error", message="tieline.dev/expose-to-code")
-    assert world.pods("orders") == []
+    tenant.apply(database(first, opened=False), project(SECRETIVE, runtime={"env": [variable]}))
+    tenant.until("orders", "error", message="tieline.dev/expose-to-code")
+    assert tenant.pods("orders") == []
 
-    world.apply(database(first))
-    url = world.until("orders", "running")["publicUrl"]
+    tenant.apply(database(first))
+    url = tenant.until("orders", "running")["publicUrl"]
     assert says(url) == first
     # A new value replaces the pods, of which one serves all the time.
-    world.apply(database(second))
+    tenant.apply(database(second))
     eventually("the new value", lambda: says(url) == second)
 
-    (pod,) = eventually("one pod", lambda: found if len(found := world.pods("orders")) == 1 else None)
-    lines = world.kubectl("logs", pod["metadata"]["name"], namespace=world.namespace).stdout
+    (pod,) = eventually("one pod", lambda: found if len(found := tenant.pods("orders")) == 1 else None)
+    lines = tenant.kubectl("logs", pod["metadata"]["name"], namespace=tenant.namespace).stdout
     assert "The password is ***" in lines
     assert '"password":"***"' in lines.replace(" ", "")
-    shown = str(world.get("projects,projectversions,deployments,pods,events"))
+    shown = str(tenant.get("projects,projectversions,deployments,pods,events"))
     for value in (first, second, "pass$(HOME)word"):
         assert value not in lines + shown

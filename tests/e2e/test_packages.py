@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.cluster import package_index
-from tests.harness.cluster.deployed_platform import Platform, World, project, says
+from tests.harness.cluster.deployed_platform import Platform, Tenant, project, says
 from tests.harness.cluster.kubectl import Organisation
 from tests.harness.cluster.package_index import Wheel
 from tests.harness.session.waiting import eventually
@@ -42,34 +42,34 @@ def with_lock(*wheels: Wheel, name: str = "orders") -> dict[str, Any]:
 
 
 def test_pods_import_the_packages_of_the_lock_and_need_no_index_to_start(
-    index: Platform, world: World
+    index: Platform, tenant: Tenant
 ) -> None:
-    world.apply(with_lock(OLD))
-    url = world.until("orders", "running")["publicUrl"]
+    tenant.apply(with_lock(OLD))
+    url = tenant.until("orders", "running")["publicUrl"]
     assert says(url) == "hello from 1.0"
 
     package_index.stop(index.kubectl)
-    (pod,) = [one for one in world.pods("orders") if "initContainerStatuses" in one["status"]]
-    index.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", namespace=world.namespace)
-    eventually("a new pod of the same packages", lambda: _other_pod_serves(world, pod, url))
+    (pod,) = [one for one in tenant.pods("orders") if "initContainerStatuses" in one["status"]]
+    index.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", namespace=tenant.namespace)
+    eventually("a new pod of the same packages", lambda: _other_pod_serves(tenant, pod, url))
 
     # What one project has had installed, another one of the organisation has at once.
-    world.apply(with_lock(OLD, name="invoices"))
-    assert says(world.until("invoices", "running")["publicUrl"]) == "hello from 1.0"
+    tenant.apply(with_lock(OLD, name="invoices"))
+    assert says(tenant.until("invoices", "running")["publicUrl"]) == "hello from 1.0"
 
-    world.apply(with_lock(NEW))
-    waiting = eventually("why it waits", lambda: _message_with(world, "cannot be reached"))
+    tenant.apply(with_lock(NEW))
+    waiting = eventually("why it waits", lambda: _message_with(tenant, "cannot be reached"))
     assert "the packages of version" in waiting
     assert "keeps serving" in waiting
-    assert package_index.PASSWORD not in str(world.get("jobs,pods,events,projects,projectversions"))
+    assert package_index.PASSWORD not in str(tenant.get("jobs,pods,events,projects,projectversions"))
     assert says(url) == "hello from 1.0", "the old version serves while the index is away"
 
     package_index.serve(index.kubectl, index.images["runtime"], OLD, NEW)
     eventually("the new version", lambda: says(url) == "hello from 2.0")
 
 
-def _other_pod_serves(world: World, old: dict[str, Any], url: str) -> bool:
-    names = {pod["metadata"]["name"] for pod in world.pods("orders") if _is_ready(pod)}
+def _other_pod_serves(tenant: Tenant, old: dict[str, Any], url: str) -> bool:
+    names = {pod["metadata"]["name"] for pod in tenant.pods("orders") if _is_ready(pod)}
     return bool(names - {old["metadata"]["name"]}) and says(url) == "hello from 1.0"
 
 
@@ -78,7 +78,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _message_with(world: World, words: str) -> str:
-    conditions = world.get("project", "orders")["status"]["conditions"]
+def _message_with(tenant: Tenant, words: str) -> str:
+    conditions = tenant.get("project", "orders")["status"]["conditions"]
     message = str(conditions[0]["message"])
     return message if words in message else ""

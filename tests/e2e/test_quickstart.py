@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Answer, Platform, World, administrator, http
+from tests.harness.cluster.deployed_platform import Answer, Platform, Tenant, administrator, http
 from tests.harness.cluster.kubectl import ROOT, Organisation
 from tests.harness.session.waiting import eventually
 from tieline_cluster.deployment.platform import with_images
@@ -19,16 +19,16 @@ QUICKSTART = ROOT / "examples" / "quickstart"
 
 
 @pytest.fixture
-def quickstart(platform: Platform, tmp_path: Path) -> Iterator[World]:
+def quickstart(platform: Platform, tmp_path: Path) -> Iterator[Tenant]:
     images = {"runtime": platform.images["runtime"]}
     manifests = str(with_images(QUICKSTART, images=images, work=tmp_path))
     platform.kubectl("apply", "-k", manifests)
     platform.kubectl("rollout", "status", "deployment/shop", "--timeout=120s", namespace="acme")
-    yield World(kubectl=platform.kubectl, namespace="acme")
+    yield Tenant(kubectl=platform.kubectl, namespace="acme")
     platform.kubectl("delete", "-k", manifests, "--wait=true", timeout=180)
 
 
-def test_an_order_that_arrives_by_webhook_is_in_the_shop(quickstart: World):
+def test_an_order_that_arrives_by_webhook_is_in_the_shop(quickstart: Tenant):
     environment = quickstart.until("order-sync", "running")
     order = storefront_order("A-1001")
     url = f"{environment['publicUrl']}/orders"
@@ -38,7 +38,7 @@ def test_an_order_that_arrives_by_webhook_is_in_the_shop(quickstart: World):
 
 
 def test_a_run_is_a_trace_with_its_outbound_request_and_no_secret(
-    quickstart: World, platform: Platform
+    quickstart: Tenant, platform: Platform
 ) -> None:
     environment = quickstart.until("order-sync", "running")
     url = f"{environment['publicUrl']}/orders"
@@ -77,7 +77,7 @@ def test_a_run_is_a_trace_with_its_outbound_request_and_no_secret(
     assert "demo-shop-key" not in str(trace)
 
 
-def test_a_changed_secret_is_used_without_a_restart(quickstart: World):
+def test_a_changed_secret_is_used_without_a_restart(quickstart: Tenant):
     environment = quickstart.until("order-sync", "running")
     before = {pod["metadata"]["uid"] for pod in quickstart.pods("order-sync")}
     url = f"{environment['publicUrl']}/orders"
@@ -94,9 +94,9 @@ def told(span: dict[str, Any]) -> dict[str, str]:
     return {pair["key"]: pair["value"] for pair in span["attributes"]}
 
 
-def organisation_of(world: World) -> str:
+def organisation_of(tenant: Tenant) -> str:
     """The id of the quickstart's organisation."""
-    namespace = world.get("namespace", world.namespace)
+    namespace = tenant.get("namespace", tenant.namespace)
     return str(namespace["metadata"]["labels"]["tieline.dev/organisation"])
 
 
@@ -111,9 +111,9 @@ def storefront_order(number: str) -> dict[str, Any]:
     return {"number": number, "buyer": {"email": "jo@example.org"}, "items": items}
 
 
-def shop_orders(world: World) -> str:
+def shop_orders(tenant: Tenant) -> str:
     """The orders that the shop has."""
-    address = world.get("service", "shop")["spec"]["clusterIP"]
+    address = tenant.get("service", "shop")["spec"]["clusterIP"]
     answer = http("GET", f"http://{address}/orders", headers={"X-API-Key": "demo-shop-key-not-a-secret"})
     assert answer.status == 200, answer
     return answer.body.decode()

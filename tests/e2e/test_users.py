@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Rest, World, external_system, http, project
+from tests.harness.cluster.deployed_platform import Rest, Tenant, external_system, http, project
 from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -46,11 +46,11 @@ HTTPServer(("0.0.0.0", 8080), Mirror).serve_forever()
 
 
 def test_each_user_s_run_has_their_variables_and_their_connection(
-    world: World, rest: Rest, runtime_image: str
+    tenant: Tenant, rest: Rest, runtime_image: str
 ) -> None:
     schema = {"type": "object", "properties": {"region": {"type": "string"}}}
     key_scheme = {"id": "key", "type": "api-key", "apiKey": {"name": "X-Key", "in": "header"}}
-    world.apply(
+    tenant.apply(
         *external_system("mirror", image=runtime_image, program=MIRROR),
         {
             "kind": "System",
@@ -58,7 +58,7 @@ def test_each_user_s_run_has_their_variables_and_their_connection(
             "spec": {
                 "name": "Mirror",
                 "domain": "mirror",
-                "templateBaseUrl": f"http://mirror.{world.namespace}.svc",
+                "templateBaseUrl": f"http://mirror.{tenant.namespace}.svc",
                 "authSchemeConfigs": [key_scheme],
             },
         },
@@ -75,7 +75,7 @@ def test_each_user_s_run_has_their_variables_and_their_connection(
         },
         project(CODE, dynamicVariablesSchema=schema),
     )
-    environment = world.until("orders", "running")
+    environment = tenant.until("orders", "running")
     url = environment["publicUrl"]
     project_id = rest("GET", "/projects").json["projects"][0]["id"]
     template = rest("GET", f"/projects/{project_id}/connection-templates").json["items"][0]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.harness.clients.constant_load import ConstantLoad, code_for_load
-from tests.harness.cluster.deployed_platform import World, project
+from tests.harness.cluster.deployed_platform import Tenant, project
 from tests.harness.cluster.evictions import evict, serves
 from tests.harness.session.measurements import Measured
 from tests.harness.session.waiting import eventually
@@ -15,31 +15,31 @@ from tests.harness.session.waiting import eventually
 pytestmark = pytest.mark.e2e
 
 
-def _serving_pods(world: World) -> list[str]:
-    return sorted(pod["metadata"]["name"] for pod in world.pods("orders") if serves(pod))
+def _serving_pods(tenant: Tenant) -> list[str]:
+    return sorted(pod["metadata"]["name"] for pod in tenant.pods("orders") if serves(pod))
 
 
-def _evict_one(world: World, *, replicas: int) -> None:
+def _evict_one(tenant: Tenant, *, replicas: int) -> None:
     """Returns once the pod is gone, and as many as before serve."""
-    evicted = _serving_pods(world)[0]
-    assert evict(world.kubectl, world.namespace, evicted)
+    evicted = _serving_pods(tenant)[0]
+    assert evict(tenant.kubectl, tenant.namespace, evicted)
 
     def replaced() -> bool:
-        serving = _serving_pods(world)
-        left = [pod["metadata"]["name"] for pod in world.pods("orders")]
+        serving = _serving_pods(tenant)
+        left = [pod["metadata"]["name"] for pod in tenant.pods("orders")]
         return len(serving) == replicas and evicted not in left
 
     eventually("the evicted pod replaced", replaced)
 
 
-def _until_only(world: World, pods: int) -> None:
+def _until_only(tenant: Tenant, pods: int) -> None:
     """The old version's pods have ended too."""
-    eventually("the old pods ended", lambda: len(world.pods("orders")) == pods)
+    eventually("the old pods ended", lambda: len(tenant.pods("orders")) == pods)
 
 
-def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(world: World, measured: Measured) -> None:
-    world.apply(project(code_for_load("one")))
-    first = world.until("orders", "running")
+def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(tenant: Tenant, measured: Measured) -> None:
+    tenant.apply(project(code_for_load("one")))
+    first = tenant.until("orders", "running")
     with ConstantLoad(first["publicUrl"]) as load:
         told: list[str] = []
 
@@ -47,22 +47,22 @@ def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(world: World, 
             told.append(f"{what}: {load.total} answered, {len(load.lost)} lost")
 
         # One pod alone: the next one is ready before it stops taking requests.
-        world.apply(project(code_for_load("two")))
+        tenant.apply(project(code_for_load("two")))
         eventually("version two answers", lambda: load.answered["two"])
-        _until_only(world, 1)
+        _until_only(tenant, 1)
         done("deploy, one replica")
         environments = [{"name": "production", "version": first["version"]}]
         before = load.answered["one"]
-        world.apply(project(code_for_load("two"), environments=environments))
+        tenant.apply(project(code_for_load("two"), environments=environments))
         eventually("version one answers again", lambda: load.answered["one"] > before)
-        _until_only(world, 1)
+        _until_only(tenant, 1)
         done("rollback, one replica")
-        _evict_one(world, replicas=1)
+        _evict_one(tenant, replicas=1)
         done("eviction, one replica")
 
-        world.apply(project(code_for_load("two"), environments=environments, runtime={"replicas": 2}))
-        eventually("two replicas", lambda: len(_serving_pods(world)) == 2)
-        _evict_one(world, replicas=2)
+        tenant.apply(project(code_for_load("two"), environments=environments, runtime={"replicas": 2}))
+        eventually("two replicas", lambda: len(_serving_pods(tenant)) == 2)
+        _evict_one(tenant, replicas=2)
         done("scaling out and an eviction, two replicas")
         time.sleep(1)  # callers with a kept connection have had time to come back by it
     measured("\n".join(told))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.harness.clients.constant_load import code_for_load
-from tests.harness.cluster.deployed_platform import World, project
+from tests.harness.cluster.deployed_platform import Tenant, project
 from tests.harness.cluster.kubectl import Kubectl, make_organisation
 
 SECRET = {
@@ -58,9 +58,9 @@ ACTIVATION = {
 }
 
 
-def rolled_for_the_engine(world: World) -> bool:
+def rolled_for_the_engine(tenant: Tenant) -> bool:
     """Whether one pod serves, with credentials for the event engine, which the previous release did not have."""
-    pods = world.pods("orders")
+    pods = tenant.pods("orders")
     mounted = {
         volume.get("secret", {}).get("secretName", "") for pod in pods for volume in pod["spec"]["volumes"]
     }
@@ -72,17 +72,17 @@ def orders(says: str) -> dict[str, Any]:
     return project(code_for_load(says))
 
 
-def populated(kubectl: Kubectl) -> World:
+def populated(kubectl: Kubectl) -> Tenant:
     """A new organisation whose environment runs, and says ``one``, and whose every object is ready."""
-    world = World(kubectl=kubectl, namespace=make_organisation(kubectl).namespace)
-    populate(world)
-    return world
+    tenant = Tenant(kubectl=kubectl, namespace=make_organisation(kubectl).namespace)
+    populate(tenant)
+    return tenant
 
 
-def populate(world: World) -> None:
+def populate(tenant: Tenant) -> None:
     """Makes it of the organisation in a namespace that is there."""
     objects: Sequence[dict[str, Any]] = (SYSTEM, CONNECTION, TEMPLATE, USER, ACTIVATION, orders("one"))
-    world.apply(SECRET, *objects)
-    world.until("orders", "running", within=120)
+    tenant.apply(SECRET, *objects)
+    tenant.until("orders", "running", within=120)
     names = [f"{item['kind'].lower()}/{item['metadata']['name']}" for item in objects]
-    world.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *names, namespace=world.namespace)
+    tenant.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *names, namespace=tenant.namespace)

@@ -9,21 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import nats.errors
 import pytest
 import yaml
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
-import nats
 from tests.harness.cluster.engine_secrets import make_engine_secrets
 from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release
+from tests.harness.processes.nats_server import ManagingClient
 from tests.harness.session.waiting import eventually, eventually_async
 from tieline_cluster.providers import Cluster
 from tieline_core.engine.accounts import push_account
 from tieline_core.engine.streams import StreamLimits, account_limits, ensure_environment
 from tieline_core.engine.trust import AccountSigner, EngineTrust
-from tieline_protocol.engine_credentials import Credentials
+from tieline_engine.credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 pytestmark = pytest.mark.e2e
@@ -67,24 +68,26 @@ async def _client(
     service = ("get", "service", "tieline-engine", "-o", "jsonpath={.spec.clusterIP}")
     address = kubectl(*service, namespace=PLATFORM_NAMESPACE).stdout
 
-    async def connect(signer: AccountSigner) -> Client:
+    async def connect(signer: AccountSigner, client: Client | None = None) -> Client:
         user = Credentials.parse(signer.credentials("test", at=datetime.now(UTC)))
-        return await nats.connect(
+        client = client or Client()
+        await client.connect(
             f"nats://{address}:4222",
             user_jwt_cb=user.user_jwt_cb,
             signature_cb=user.signature_cb,
             max_reconnect_attempts=-1,
             reconnect_time_wait=0.2,
         )
+        return client
 
+    system = await connect(trust.system_users)
     if limits is not None:
-        system = await connect(trust.system_users)
         jwt = trust.environment_jwt(STREAMS, account_limits(limits), at=datetime.now(UTC))
         await _until_accepted(lambda: push_account(system, jwt))
-        await system.close()
-    client = await connect(trust.users.of_environment(STREAMS))
+    client = ManagingClient(system, trust.environment_account(STREAMS))
+    await connect(trust.users.of_environment(STREAMS), client)
     try:
-        yield client.jetstream(prefix=trust.management_prefix, timeout=5)
+        yield client.jetstream(timeout=5)
     finally:
         await client.close()
 

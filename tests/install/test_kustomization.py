@@ -44,14 +44,14 @@ def test_a_kustomization_is_applied_over_the_previous_release_and_removed_as_the
 ) -> None:
     runtime = previous.images["runtime"]
     _apply(kubectl, previous, {**previous.images, "runtime": runtime}, tmp_path / "previous")
-    world = populated(kubectl)
+    tenant = populated(kubectl)
     settled(kubectl)
-    with ConstantLoad(world.environment("orders")["publicUrl"]) as load:
+    with ConstantLoad(tenant.environment("orders")["publicUrl"]) as load:
         eventually("calls answered", lambda: load.answered["one"])
         # The platform alone. It brings the engine, so environments get pods with credentials for it, once. What else
         # this release writes once is in the changelog.
         _apply(kubectl, this, {**this.images, "runtime": runtime}, tmp_path / "this")
-        eventually("pods with credentials for the engine", lambda: rolled_for_the_engine(world))
+        eventually("pods with credentials for the engine", lambda: rolled_for_the_engine(tenant))
         settled(kubectl)
         kubectl(
             *("rollout", "status", "statefulset/tieline-engine", "--timeout=120s"),
@@ -59,12 +59,12 @@ def test_a_kustomization_is_applied_over_the_previous_release_and_removed_as_the
             timeout=150,
         )
 
-        before = written(kubectl, world.namespace)
+        before = written(kubectl, tenant.namespace)
         removal = _commands("^kubectl delete (namespace|clusterroles)")
         assert len(removal) == 2
         for command in removal:
             kubectl(*command)
-        assert written(kubectl, world.namespace) == before
+        assert written(kubectl, tenant.namespace) == before
         calls = load.total
         eventually("calls answered without a platform", lambda: load.total > calls + 100)
     assert not load.lost, (len(load.lost), load.lost[:20])
@@ -72,7 +72,7 @@ def test_a_kustomization_is_applied_over_the_previous_release_and_removed_as_the
     # Without the definitions nothing that was made of them is left.
     names = kubectl("get", "crd", "-o", "name").stdout.split()
     kubectl("delete", *(name for name in names if name.endswith(".tieline.dev")))
-    eventually("the environment is gone", lambda: not _environments(kubectl, world.namespace))
+    eventually("the environment is gone", lambda: not _environments(kubectl, tenant.namespace))
 
 
 def _environments(kubectl: Kubectl, namespace: str) -> list[str]:

@@ -6,12 +6,11 @@ import json
 
 import pytest
 
-from tests.harness.cluster.deployed_platform import Platform, World, administrator, http, project
-from tests.harness.cluster.kubectl import Kubectl, make_organisation
+from tests.harness.cluster.deployed_platform import Platform, Tenant, administrator, http, project
+from tests.harness.cluster.kubectl import Kubectl, make_organisation, relabel
 from tests.harness.cluster.releases import Helm, Release, settled, written
 from tests.harness.session.waiting import eventually
 from tests.install.organisation import populate
-from tieline_core.identity.ids import ORGANISATION_LABEL
 
 pytestmark = pytest.mark.e2e
 
@@ -33,12 +32,12 @@ def test_one_organisation_works_and_another_is_neither_seen_nor_touched(
         "configuration": {"TIELINE_PUBLIC_URL_TEMPLATE": "http://{clusterIP}"},
     }
     helm("install", "tieline", this.chart, "-n", home, "--wait", "--timeout", "180s", values=values)
-    other = World(kubectl=kubectl, namespace=theirs.namespace)
+    other = Tenant(kubectl=kubectl, namespace=theirs.namespace)
     other.apply(project("never = 'looked at'"))
     before = written(kubectl, theirs.namespace)
 
-    world = World(kubectl=kubectl, namespace=home)
-    populate(world)
+    tenant = Tenant(kubectl=kubectl, namespace=home)
+    populate(tenant)
     address = kubectl(
         "get", "service", "tieline-api", "-o", "jsonpath={.spec.clusterIP}", namespace=home
     ).stdout
@@ -61,7 +60,7 @@ def test_one_organisation_works_and_another_is_neither_seen_nor_touched(
     token = {"Authorization": f"Bearer {rest.token}"}
     assert http("GET", f"{platform.url}/api/v2/o/{theirs.id}/projects", headers=token).status == 404
     assert written(kubectl, theirs.namespace) == before
-    assert "status" not in other.get("project", "orders")
+    assert other.get("project", "orders")["status"] == {"observedGeneration": -1}
 
     # Nor could it be otherwise.
     for part in ("operator", "api"):
@@ -73,11 +72,16 @@ def test_one_organisation_works_and_another_is_neither_seen_nor_touched(
     asked = json.loads(kubectl("get", "deployments", "-o", "json", namespace=home).stdout)["items"]
     assert all("Forbidden" not in _log(kubectl, home, one["metadata"]["name"]) for one in asked)
 
-    # An id that changes is followed, though no Namespace is watched.
-    changed = theirs.id[:-1] + ("0" if theirs.id[-1] != "0" else "1")
-    kubectl("label", "namespace", home, "--overwrite", f"{ORGANISATION_LABEL}={changed}")
-    moved = f"{platform.url}/api/v2/o/{changed}/projects"
-    eventually("the new id known", lambda: http("GET", moved, headers=token).status == 200, within=60)
+    # A change of the id is seen, though no Namespace is watched, and refused while there are objects.
+    moved = f"{platform.url}/api/v2/o/{ours.id}/projects"
+    assert http("GET", moved, headers=token).status == 200
+    changed = ours.id[:-1] + ("0" if ours.id[-1] != "0" else "1")
+    relabel(kubectl, home, changed)
+    eventually("the label seen", lambda: http("GET", moved, headers=token).status == 404, within=60)
+    other_id = f"{platform.url}/api/v2/o/{changed}/projects"
+    assert http("GET", other_id, headers=token).status == 404
+    relabel(kubectl, home, ours.id)
+    eventually("the id back", lambda: http("GET", moved, headers=token).status == 200, within=60)
 
     # What is left of the cluster's rights is what the page says: without it nobody is known.
     kubectl("delete", "clusterrolebinding", f"tieline-api-{home}")

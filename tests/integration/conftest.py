@@ -60,7 +60,8 @@ def token_for(kubectl: Kubectl) -> Callable[..., str]:
                     f"--serviceaccount={namespace}:{name}",
                     namespace=namespace,
                 )
-        return kubectl("create", "token", name, namespace=namespace).stdout.strip()
+        # The default of an hour can be shorter than a session of tests.
+        return kubectl("create", "token", name, "--duration=6h", namespace=namespace).stdout.strip()
 
     return make
 

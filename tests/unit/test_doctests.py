@@ -12,6 +12,7 @@ import tieline
 PACKAGES = (
     "tieline_common",
     "tieline_core",
+    "tieline_engine",
     "tieline_protocol",
     "tieline_operator",
     "tieline_api",

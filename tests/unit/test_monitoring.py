@@ -29,7 +29,7 @@ from tieline.telemetry.limit_metrics import LimitMetrics
 from tieline.telemetry.metrics import Gauges, RunMetrics
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.metrics import Metrics as ApiMetrics
-from tieline_api.internal import environment, tokens
+from tieline_api.pod_api import environment, tokens
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
 from tieline_core.json_logging import JsonFormatter
 from tieline_core.kubernetes import Invalid
@@ -63,14 +63,17 @@ def _operator() -> CollectorRegistry:
     }
     metrics.watch_objects(lambda: {r.PROJECTS: [project], r.CONNECTIONS: [refused]})
     metrics.watch_organisations(
-        lambda: {"new": OrganisationClaim(id="01BX5ZZKBKACTAV9WEVGEMMVRZ", older="acme")}
+        lambda: {"new": OrganisationClaim(id="01BX5ZZKBKACTAV9WEVGEMMVRZ", holder="acme")}
     )
     metrics.watch_package_jobs(list)
     metrics.watch_refreshes(waiting=lambda: 0, late=lambda: 0)
     metrics.watch_notifications(lambda: 0)
+    metrics.watch_stream_readers({"runs": lambda: 0})
     reading = EnvironmentReading(queued=1, waiting=1, dead_letters=1, oldest=None)
     survey = Survey(environments={StreamKey("acme", "orders-engine"): reading})
-    engine: Any = SimpleNamespace(connected=True, keys_usable=True, failed=0, survey=lambda: survey)
+    engine: Any = SimpleNamespace(
+        leads=True, connected=True, keys_usable=True, failed=0, survey=lambda: survey
+    )
     metrics.registry.register(EngineCollector(engine, FakeCluster(), names=True))
     return metrics.registry
 
@@ -98,7 +101,7 @@ def _events() -> Gauges:
     """Of a pod whose code has events."""
     streams = EventStreams("organisation", "environment")
     connection = EngineConnection(urls=[], credentials_file=Path("none"), streams=streams)
-    tasks: Any = SimpleNamespace(has_events=True, events={})
+    tasks: Any = SimpleNamespace(has_events=True, events={}, waits={})
     server = EventServer(
         tasks, DeferredQueue(), load_engine=lambda: (EngineQueue(connection), NewStreams(connection))
     )
@@ -137,6 +140,7 @@ ENGINE: dict[str, set[str]] = {
     "tieline_engine_connected": set(),
     "tieline_engine_storage_bytes": set(),
     "tieline_engine_storage_limit_bytes": set(),
+    "tieline_api_stream_readers_stalled": {"reader"},
 }
 # The kubelet's, of every volume.
 VOLUMES = {
@@ -260,7 +264,7 @@ async def test_the_runbook_of_failing_reconciles_finds_the_lines_that_say_why(
     page = (RUNBOOKS / "TielineReconcilesFail.md").read_text()
     (wanted,) = re.findall(r"\| grep '([^']+)'", page)
     there = ReconcileLoop(FakeCluster(system()))
-    there.world.refused[r.SYSTEMS] = "no"
+    there.cluster.refused[r.SYSTEMS] = "no"
     with caplog.at_level("INFO"), pytest.raises(Invalid):
         await there.once(r.SYSTEMS, "shop")
     assert [record for record in caplog.records if wanted in JsonFormatter().format(record)]
@@ -273,7 +277,12 @@ def test_no_runbook_looks_for_the_reason_of_a_condition_in_a_table() -> None:
 
 
 def test_alerts_about_runs_and_environments_name_the_project_and_the_environment() -> None:
-    for name in ("TielineRunsFail", "TielineRunsRefused", "TielineEnvironmentsInError"):
+    for name in (
+        "TielineRunsFail",
+        "TielineRunsRefused",
+        "TielineProductionInError",
+        "TielineEnvironmentsInError",
+    ):
         assert {"project", "environment"} <= asked(alerts()[name]["expr"]).grouped, name
 
 

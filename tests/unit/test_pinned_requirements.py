@@ -78,6 +78,6 @@ def test_the_runtime_image_has_the_runtime_and_not_the_platform() -> None:
 def test_every_installation_of_images_and_checkouts_demands_hashes() -> None:
     for name in ("Dockerfile", "Makefile"):
         text = (ROOT / name).read_text().replace("\\\n", " ")
-        installs = re.findall(r"(?:pip|python) +install [^&\n]*", text)
+        installs = re.findall(r"(?:pip|python|\$\(PIP\)) +install [^&\n]*", text)
         assert installs
         assert not [one for one in installs if "--require-hashes" not in one and "--no-index" not in one]

@@ -1,5 +1,6 @@
 """The tool that calls an operation through a connection."""
 
+import asyncio
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -9,11 +10,15 @@ from tieline_api.agents.answers import shown
 from tieline_api.agents.catalogue import ConnectionId, OperationName
 from tieline_api.agents.requests import request_of
 from tieline_api.agents.runs import recorded
+from tieline_api.agents.schemas import read_schemas
 from tieline_api.agents.tools import Arguments, Result, Tool
 from tieline_api.auth.permissions import Permission
 from tieline_api.connection_requests.forwarding import masked
-from tieline_api.http.operation import Call
+from tieline_api.http.operation import AnyCall
 from tieline_api.use_cases.connection_calls import send_through
+
+_SCHEMAS = 1024 * 1024
+"""Bytes of the schemas that an operation's parameters refer to."""
 
 
 class CallOperation(Arguments):
@@ -29,17 +34,24 @@ class CallOperation(Arguments):
     """The body, where the operation has one: JSON."""
 
 
-async def call_operation(call: Call[Any, Any], given: CallOperation) -> Result:
+async def call_operation(call: AnyCall, given: CallOperation) -> Result:
     """The system's answer, whatever its status."""
     connection = reach.need_connection(call, given.connection)
     action = await reach.need_operation(call, connection, given.operation)
-    request = request_of(action, given.parameters, given.body)
+    objects = [
+        one["schema"]
+        for one in action["parameters"]
+        if "schema" in one and isinstance(given.parameters.get(one["name"]), dict)
+    ]
+    schemas = await read_schemas(call, connection, objects, room=_SCHEMAS)
+    request = request_of(action, given.parameters, given.body, schemas.found)
     async with recorded(call, connection, action) as run:
         answer = await send_through(call, connection.obj, request)
         run.answered(answer.status, connection.system_name)
-    body = masked(answer.body, answer.secrets)
+    content_type = answer.headers.get("Content-Type", "")
+    body = await asyncio.to_thread(masked, answer.body, content_type, answer.redact)
     return Result(
-        content={**shown(answer.status, answer.headers.get("Content-Type", ""), body), "run": run.id},
+        content={**shown(answer.status, content_type, body), "run": run.id},
         failed=answer.status >= 400,
         noted=(
             ("object", connection.id),

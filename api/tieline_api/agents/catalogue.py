@@ -7,19 +7,20 @@ import orjson
 from pydantic import Field
 
 from tieline_api.agents import reach
+from tieline_api.agents.schemas import read_schemas
 from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool
 from tieline_api.auth.permissions import Permission
-from tieline_api.cache.cluster_cache import ClusterCache
-from tieline_api.http.operation import Call
-from tieline_api.store.operation_index import words_of
+from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_api.cluster.operation_index import words_of
+from tieline_api.http.operation import AnyCall
 from tieline_core.objects import Object
 
 ConnectionId = Annotated[str, Field(max_length=64)]
 OperationName = Annotated[str, Field(min_length=1, max_length=256)]
 _MOST_CONNECTIONS = 100
 _SCHEMAS = 32 * 1024
-"""Bytes of the schemas of an operation's body."""
-_ALL = 1_000_000
+"""Bytes of the schemas of an operation's parameters and body."""
+_NOTE = 2048
 
 
 class ListConnections(Arguments):
@@ -46,14 +47,14 @@ class DescribeOperation(Arguments):
     """The operation's name."""
 
 
-async def list_connections(call: Call[Any, Any], _given: ListConnections) -> Result:
+async def list_connections(call: AnyCall, _given: ListConnections) -> Result:
     """The connections that are open to agents."""
     found = reach.connections(call)
-    shown = [_shown(call.platform.world, one) for one in found[:_MOST_CONNECTIONS]]
+    shown = [_shown(call.platform.cluster, one) for one in found[:_MOST_CONNECTIONS]]
     return Result(content={"connections": shown, "total": len(found)})
 
 
-async def search_operations(call: Call[Any, Any], given: SearchOperations) -> Result:
+async def search_operations(call: AnyCall, given: SearchOperations) -> Result:
     """The operations that can be called, each with the connections that allow it."""
     one = given.connection
     connections = [reach.need_connection(call, one)] if one else reach.connections(call)
@@ -77,8 +78,8 @@ async def search_operations(call: Call[Any, Any], given: SearchOperations) -> Re
     return Result(content={"operations": found, "total": total})
 
 
-async def describe_operation(call: Call[Any, Any], given: DescribeOperation) -> Result:
-    """One operation: its parameters, and the schemas of its body."""
+async def describe_operation(call: AnyCall, given: DescribeOperation) -> Result:
+    """One operation: its parameters, its body, and the schemas that they refer to."""
     connection = reach.need_connection(call, given.connection)
     action = await reach.need_operation(call, connection, given.operation)
     content = {
@@ -89,34 +90,17 @@ async def describe_operation(call: Call[Any, Any], given: DescribeOperation) -> 
     if len(orjson.dumps(content)) > MAX_TEXT - _SCHEMAS:
         content.pop("description", None)
         content["note"] = "The description is too long and was left out"
-    schemas = await _schemas(call, connection, action)
-    if len(orjson.dumps(schemas)) < _SCHEMAS:
-        content["bodySchemas"] = schemas
-    else:
-        content["bodyNote"] = "The schemas of the body are too long and were left out"
+    schemas = await read_schemas(call, connection, content, room=_SCHEMAS)
+    if schemas.found:
+        content["schemas"] = schemas.found
+    if schemas.left_out:
+        content["schemasNote"] = f"Left out, because all are too long: {', '.join(schemas.left_out)[:_NOTE]}"
     return Result(content=content, noted=(("object", given.connection), ("operation", action["name"])))
 
 
-async def _schemas(
-    call: Call[Any, Any], connection: reach.OpenConnection, action: dict[str, Any]
-) -> list[Any]:
-    """The schemas of what the operation's body may be."""
-    wanted = {item["id"] for item in (action.get("requestBody") or {}).get("definitions") or ()}
-    version = reach.version_of(call, connection.system)
-    if not wanted or version is None:
-        return []
-    results = call.platform.connectors
-    head = await results.head(version)
-    lines = await results.lines(version, head, "definitions", 0, _ALL)
-    starts = tuple(b'{"id":"' + identifier.encode() + b'"' for identifier in wanted)
-    numbers = [number for number, line in enumerate(lines) if line.startswith(starts)]
-    found = [await results.lines(version, head, "schemas", number, number + 1) for number in numbers]
-    return [orjson.loads(line) for (line,) in found]
-
-
-def _shown(world: ClusterCache, connection: reach.OpenConnection) -> dict[str, Any]:
+def _shown(cluster: ClusterCache, connection: reach.OpenConnection) -> dict[str, Any]:
     spec, system = connection.obj["spec"], connection.system
-    user = world.referred(world.users, connection.obj, "endUserRef")
+    user = cluster.referred(cluster.users, connection.obj, "endUserRef")
     tools = spec["tools"]
     return {
         "id": connection.id,
@@ -147,7 +131,10 @@ TOOLS = (
     ),
     Tool(
         name="describe_operation",
-        description="Describe one operation: its parameters and its body. Do this before you call it.",
+        description=(
+            "Describe one operation: its parameters and its body, and under `schemas` what each `$ref` in them names. "
+            "Do this before you call it."
+        ),
         arguments=DescribeOperation,
         permissions=_LOOK,
         run=describe_operation,

@@ -2,18 +2,19 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from aiohttp import web
 
 from tieline_api import errors
-from tieline_api.agents import calls, catalogue, webhooks
+from tieline_api.agents import calls, catalogue, sign_in, webhooks
 from tieline_api.agents.tools import Tool
+from tieline_api.auth.issuers import Issuer
 from tieline_api.auth.permissions import permission
 from tieline_api.http.dispatcher import Dispatcher
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.use_cases.end_user_checks import itself
 
 TOOLS = (*catalogue.TOOLS, *calls.TOOLS, *webhooks.TOOLS)
@@ -37,7 +38,7 @@ class Endpoint:
     def __init__(self) -> None:
         self._under_way: Counter[str] = Counter()
 
-    async def speak(self, call: Call[None, None]) -> Reply:
+    async def speak(self, call: Call[None, None]) -> Reply[None]:
         """The answer to a message. ApiError: 403 for pages of other origins, 429 while too many are under way."""
         _check_origin(call)
         with self._turn(call.organisation.id):
@@ -84,11 +85,11 @@ def _check_origin(call: Call[None, None]) -> None:
 def mcp_operation(endpoint: Endpoint) -> Operation:
     """Membership alone: each tool asks for what it needs. It is no operation of REST, and not in its document."""
     return Operation(
+        endpoint.speak,
+        "POST",
+        sign_in.PATH,
         id="mcp",
-        method="POST",
-        path=f"{ORGANISATION}/mcp",
         summary="Speak the Model Context Protocol",
-        handler=endpoint.speak,
         permissions=permission("list", "projects"),
         end_user=itself,
         own_protocol=True,
@@ -96,11 +97,21 @@ def mcp_operation(endpoint: Endpoint) -> Operation:
     )
 
 
-def add_agents(app: web.Application, dispatcher: Dispatcher) -> None:
-    """Adds the route. Clients that ask for a stream by GET are told 405, which the protocol knows."""
+def add_agents(
+    app: web.Application,
+    dispatcher: Dispatcher,
+    *,
+    issuers: Callable[[], Iterable[Issuer]],
+    public_url: str,
+) -> None:
+    """Adds the routes. A GET, which asks for a stream, gets 405, as the protocol allows."""
     operation = mcp_operation(Endpoint())
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await dispatcher.run(operation, request)
+        try:
+            return await dispatcher.run(operation, request)
+        except errors.ApiError as error:
+            raise sign_in.challenge(error, public_url, request.path) from None
 
     app.router.add_post(operation.path, handle)
+    sign_in.add_metadata(app, issuers, public_url)

@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 
 from tieline_api import errors
+from tieline_api.cluster.operation_index import words_of
 from tieline_api.conversion.connectors import default_of
-from tieline_api.http.operation import Call
-from tieline_api.store.operation_index import words_of
-from tieline_api.use_cases.connector_lookup import versions_of
+from tieline_api.http.operation import AnyCall
+from tieline_api.views.connector_lookup import versions_of
 from tieline_core.identity.ids import object_id
 from tieline_core.objects import Object, ObjectView
 
@@ -53,14 +53,14 @@ class OpenConnection:
         return allows(self.obj["spec"]["tools"], method=method, name=name)
 
 
-def connections(call: Call[Any, Any]) -> list[OpenConnection]:
+def connections(call: AnyCall) -> list[OpenConnection]:
     """The connections that are open to agents and that the caller reaches, oldest first."""
     return list(_connections(call))
 
 
-def need_connection(call: Call[Any, Any], identifier: str) -> OpenConnection:
+def need_connection(call: AnyCall, identifier: str) -> OpenConnection:
     """The connection of this id. ApiError 404 for one that is not there, not open, or not the caller's."""
-    found = call.platform.world.find(call.platform.world.connections, call.namespace, identifier)
+    found = call.platform.cluster.find(call.platform.cluster.connections, call.namespace, identifier)
     opened = _opened(call, found) if found is not None else None
     if opened is None:
         raise errors.ApiError(
@@ -69,27 +69,27 @@ def need_connection(call: Call[Any, Any], identifier: str) -> OpenConnection:
     return opened
 
 
-def _connections(call: Call[Any, Any]) -> Iterator[OpenConnection]:
-    for row in call.platform.world.ordered.connections.rows(call.namespace):
+def _connections(call: AnyCall) -> Iterator[OpenConnection]:
+    for row in call.platform.cluster.ordered.connections.rows(call.namespace):
         opened = _opened(call, row.obj)
         if opened is not None:
             yield opened
 
 
-def _opened(call: Call[Any, Any], obj: Object) -> OpenConnection | None:
+def _opened(call: AnyCall, obj: Object) -> OpenConnection | None:
     tools = obj["spec"].get("tools") or {}
     if not tools.get("read") and not tools.get("operations"):
         return None
     if call.reach is not None and not call.reach.has_connection(obj):
         return None
-    world = call.platform.world
-    return OpenConnection(obj=obj, system=world.referred(world.systems, obj, "systemRef"))
+    cluster = call.platform.cluster
+    return OpenConnection(obj=obj, system=cluster.referred(cluster.systems, obj, "systemRef"))
 
 
-def version_of(call: Call[Any, Any], system: ObjectView | None) -> Object | None:
+def version_of(call: AnyCall, system: ObjectView | None) -> Object | None:
     """The connector's version that describes a system; None where the system has no connector."""
     reference = (system or {}).get("spec", {}).get("connectorRef")
-    connector = call.platform.world.connectors.get(call.namespace, reference["name"]) if reference else None
+    connector = call.platform.cluster.connectors.get(call.namespace, reference["name"]) if reference else None
     if connector is None:
         return None
     versions, wanted = versions_of(call, connector), reference.get("version") or "default"
@@ -100,7 +100,7 @@ def version_of(call: Call[Any, Any], system: ObjectView | None) -> Object | None
     return next((one for one in versions if one["spec"]["name"] == wanted), None)
 
 
-async def need_operation(call: Call[Any, Any], connection: OpenConnection, name: str) -> dict[str, Any]:
+async def need_operation(call: AnyCall, connection: OpenConnection, name: str) -> dict[str, Any]:
     """The operation of this name, as the connector has it. ApiError 404 for one that is not there or not allowed."""
     version = version_of(call, connection.system)
     number = None

@@ -16,6 +16,7 @@ from tieline_protocol.openapi_parameters import (
     listed,
     query_pairs,
     repeated,
+    unknown_names,
 )
 
 SECONDS = 30.0
@@ -23,13 +24,22 @@ MAX_REQUEST = 256 * 1024
 """Bytes of a body."""
 
 
-def request_of(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> SystemRequest:
+_NO_SCHEMAS: Mapping[str, Any] = {}
+
+
+def request_of(
+    action: Mapping[str, Any],
+    given: Mapping[str, Any],
+    body: Any,
+    schemas: Mapping[str, Any] = _NO_SCHEMAS,
+) -> SystemRequest:
     """The request for an operation. ApiError 422 names what is missing, unknown or cannot be sent.
 
-    ``action`` is the operation as a connector's version has it; ``given`` are its parameters by name.
+    ``action`` is the operation as a connector's version has it; ``given`` are its parameters by name; ``schemas`` are
+    those that the parameters refer to, by reference.
     """
     with plain_json():
-        return _request(action, given, body)
+        return _request(action, given, body, schemas)
 
 
 @contextmanager
@@ -43,7 +53,9 @@ def plain_json() -> Iterator[None]:
         ) from None
 
 
-def _request(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> SystemRequest:
+def _request(
+    action: Mapping[str, Any], given: Mapping[str, Any], body: Any, schemas: Mapping[str, Any]
+) -> SystemRequest:
     parameters = [one for one in action["parameters"] if one["name"].lower() not in NO_PARAMETERS]
     _check(parameters, given)
     path, query, headers = action["path"], list[tuple[str, str]](), dict[str, str]()
@@ -55,7 +67,7 @@ def _request(action: Mapping[str, Any], given: Mapping[str, Any], body: Any) -> 
             case "path":
                 path = path.replace(f"{{{name}}}", quote(path_segment(name, value), safe=""))
             case "query":
-                query += _query(parameter, value)
+                query += _query(parameter, value, schemas)
             case "header":
                 headers[name] = _header(name, listed(value))
     content, media_type = _body(action, body)
@@ -112,10 +124,31 @@ def _header(name: str, text: str) -> str:
     return text
 
 
-def _query(parameter: Mapping[str, Any], value: Any) -> Iterator[tuple[str, str]]:
-    style = parameter.get("style") or "form"
+def _query(parameter: Mapping[str, Any], value: Any, schemas: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The names and values of a parameter. ApiError 422 for an object that the parameter does not take."""
+    name, style = parameter["name"], parameter.get("style") or "form"
     explode = parameter.get("explode", style in ("form", "deepObject"))
-    return query_pairs(parameter["name"], value, style=style, explode=explode)
+    schema = parameter.get("schema") or {"type": parameter.get("type")}
+    unknown = unknown_names(
+        value, schema, lambda node: _resolved(node, schemas), style=style, explode=explode
+    )
+    if unknown is None:
+        raise errors.invalid(f"parameters.{name}", "must not be an object")
+    if unknown:
+        raise errors.invalid(f"parameters.{name}", f"has no property {unknown[0][:64]!r}: leave it out")
+    return query_pairs(name, value, style=style, explode=explode)
+
+
+def _resolved(node: Any, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema with its reference followed; empty where that leads nowhere or in circles."""
+    for _ in range(len(schemas) + 1):
+        if not isinstance(node, dict):
+            return {}
+        reference = node.get("$ref")
+        if not isinstance(reference, str):
+            return node
+        node = schemas.get(reference)
+    return {}
 
 
 def form_pairs(given: Mapping[str, Any]) -> list[tuple[str, str]]:

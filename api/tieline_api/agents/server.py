@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from tieline_api import errors
 from tieline_api.agents.tools import MAX_TEXT, Result, Tool
-from tieline_api.http.operation import Call
+from tieline_api.http.operation import AnyCall
 from tieline_core.kubernetes import KubeError
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ _INSTRUCTIONS = (
 )
 
 
-def server_of(call: Call[Any, Any], tools: Sequence[Tool]) -> Server[Any]:
+def server_of(call: AnyCall, tools: Sequence[Tool]) -> Server[Any]:
     """A server that runs ``tools`` for the caller of ``call``, and nobody else."""
     known = {tool.name: tool for tool in tools}
 
@@ -46,7 +46,7 @@ def server_of(call: Call[Any, Any], tools: Sequence[Tool]) -> Server[Any]:
     )
 
 
-async def _run(call: Call[Any, Any], tool: Tool, given: dict[str, Any]) -> mcp.CallToolResult:
+async def _run(call: AnyCall, tool: Tool, given: dict[str, Any]) -> mcp.CallToolResult:
     """The result; what goes wrong is a result that says so. The log has a line of each call, without what was given."""
     noted: dict[str, Any] = {"status": 500}
     try:

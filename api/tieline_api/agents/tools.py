@@ -4,22 +4,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from tieline_api.auth.permissions import Permission
-from tieline_api.http.operation import Call
+from tieline_api.http.operation import AnyCall
+from tieline_core.documented_model import DocumentedModel
 
 MAX_TEXT = 64 * 1024
 """Bytes of a result: what is longer would fill an agent's context."""
 
 
-class Arguments(BaseModel):
+class Arguments(DocumentedModel):
     """What a tool is given: camelCase, with a description of each field, and nothing else."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True, extra="forbid"
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +43,6 @@ class Tool:
     arguments: type[Arguments]
     permissions: tuple[Permission, ...]
     """What callers other than end users need; those reach what is theirs."""
-    run: Callable[[Call[Any, Any], Any], Awaitable[Result]]
+    run: Callable[[AnyCall, Any], Awaitable[Result]]
     reads: bool = True
     """Whether it changes nothing anywhere."""

@@ -14,9 +14,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from multidict import CIMultiDict
 
 from tieline_api import errors
+from tieline_api.agents.messages import Refusal, checked
 from tieline_api.agents.server import server_of
 from tieline_api.agents.tools import Tool
-from tieline_api.http.operation import Call
+from tieline_api.http.operation import AnyCall
 
 # One of each request: what the manager says when it starts and ends is no news.
 logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.WARNING)
@@ -26,12 +27,16 @@ MOST_SECONDS = 90.0
 _LENGTH = "content-length"
 
 
-async def answer(call: Call[Any, Any], tools: Sequence[Tool]) -> web.Response:
+async def answer(call: AnyCall, tools: Sequence[Tool]) -> web.Response:
     """The answer to the message of JSON-RPC that a call brings, whatever is in it, by a server with these tools.
 
     Raises ApiError 504 where a tool does not end.
     """
-    exchange = _Exchange(call.raw)
+    message = checked(call.raw, call.request.headers.get("Mcp-Protocol-Version"))
+    if isinstance(message, Refusal):
+        headers = {"Cache-Control": "no-store"}
+        return web.Response(status=400, body=message.body(), content_type="application/json", headers=headers)
+    exchange = _Exchange(message)
     server = server_of(call, tools)
     manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
     try:

@@ -21,13 +21,13 @@ from tieline_api.agents.requests import (
 )
 from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool
 from tieline_api.auth.permissions import Permission
-from tieline_api.cache.indexes import key
+from tieline_api.cluster.indexes import key
 from tieline_api.conversion import projects as convert
-from tieline_api.environment_calls import WebhookRequest
-from tieline_api.http.operation import Call
-from tieline_api.use_cases.project_lookup import versions_of
+from tieline_api.environment_calls import WebhookAnswer, WebhookRequest
+from tieline_api.http.operation import AnyCall
+from tieline_api.views.project_lookup import versions_of
 from tieline_core.identity.ids import environment_id, object_id, parse_id
-from tieline_core.identity.names import current_workload
+from tieline_core.identity.names import workload_name
 from tieline_core.objects import ObjectView
 from tieline_protocol.webhook_names import USERS, path_parameters, serving
 
@@ -97,7 +97,7 @@ class OpenWebhook:
         }
 
 
-async def list_webhooks(call: Call[Any, Any], given: ListWebhooks) -> Result:
+async def list_webhooks(call: AnyCall, given: ListWebhooks) -> Result:
     """The webhooks that can be run."""
     words = given.search.casefold().split()
     wanted = parse_id(given.environment) if given.environment else None
@@ -116,16 +116,16 @@ async def list_webhooks(call: Call[Any, Any], given: ListWebhooks) -> Result:
     return Result(content={"webhooks": found, "total": total, **note})
 
 
-async def run_webhook(call: Call[Any, Any], given: RunWebhook) -> Result:
+async def run_webhook(call: AnyCall, given: RunWebhook) -> Result:
     """The webhook's answer, whatever its status."""
     found = _need_webhook(call, given.environment, given.webhook)
     user = _user(call, found, given.user)
     with plain_json():
         request = _request(found, given, user)
-    workload = current_workload(found.project, found.environment)
+    workload = workload_name(found.project["metadata"]["name"], found.environment)
     answer = await call.platform.environment_calls.call(call.namespace, workload, request)
-    content = shown(answer.status, answer.headers.get("content-type", ""), answer.body)
-    run = parse_id(answer.headers.get(_RUN_HEADER, "")) or ""
+    content = shown(answer.status, _first(answer, "content-type"), answer.body)
+    run = parse_id(_first(answer, _RUN_HEADER)) or ""
     return Result(
         content={**content, **({"run": run} if run else {})},
         failed=answer.status >= 400,
@@ -138,10 +138,14 @@ async def run_webhook(call: Call[Any, Any], given: RunWebhook) -> Result:
     )
 
 
-async def _open_webhooks(call: Call[Any, Any]) -> list[OpenWebhook]:
+def _first(answer: WebhookAnswer, header: str) -> str:
+    return next(iter(answer.headers.get(header, ())), "")
+
+
+async def _open_webhooks(call: AnyCall) -> list[OpenWebhook]:
     """The webhooks that agents may run and that the caller reaches, those of the oldest project first."""
     found: list[OpenWebhook] = []
-    for number, project in enumerate(call.platform.world.ordered.projects.objects(call.namespace)):
+    for number, project in enumerate(call.platform.cluster.ordered.projects.objects(call.namespace)):
         if number % _AT_ONCE == _AT_ONCE - 1:
             await asyncio.sleep(0)  # others must not wait for all
         for item in convert.environment_items(project):
@@ -149,19 +153,19 @@ async def _open_webhooks(call: Call[Any, Any]) -> list[OpenWebhook]:
     return found
 
 
-def _open_in(call: Call[Any, Any], project: ObjectView, item: ObjectView) -> Iterator[OpenWebhook]:
+def _open_in(call: AnyCall, project: ObjectView, item: ObjectView) -> Iterator[OpenWebhook]:
     """Those of one environment; none where the caller does not reach it, or nothing serves."""
     name = item["name"]
     if item.get("suspended") or not _reaches(call, project, name):
         return
     status = convert.environment_status(project, name)
-    version = convert.served_version(item, status, versions_of(call.platform.world, project))
+    version = convert.served_version(item, status, versions_of(call.platform.cluster, project))
     interface = ((version or {}).get("status") or {}).get("interface") or {}
     for tool in interface.get("tools") or ():
         yield OpenWebhook(project=project, environment=name, interface=interface, tool=tool)
 
 
-def _reaches(call: Call[Any, Any], project: ObjectView, environment: str) -> bool:
+def _reaches(call: AnyCall, project: ObjectView, environment: str) -> bool:
     """Whether the caller may run code of an environment: an end user with an activation there, or anybody else.
 
     A session that is for some connections alone runs none, since code may use others of the user.
@@ -176,17 +180,15 @@ def _reaches(call: Call[Any, Any], project: ObjectView, environment: str) -> boo
     return _activation(call, project, environment, reach.scope.external_id) is not None
 
 
-def _activation(
-    call: Call[Any, Any], project: ObjectView, environment: str, external_id: str
-) -> ObjectView | None:
+def _activation(call: AnyCall, project: ObjectView, environment: str, external_id: str) -> ObjectView | None:
     name = project["metadata"]["name"]
-    return call.platform.world.user_activation(call.namespace, name, environment, external_id)
+    return call.platform.cluster.user_activation(call.namespace, name, environment, external_id)
 
 
-def _need_webhook(call: Call[Any, Any], environment: str, webhook: str) -> OpenWebhook:
+def _need_webhook(call: AnyCall, environment: str, webhook: str) -> OpenWebhook:
     """ApiError 404 for one that is not there, not open, or not the caller's."""
     identifier = parse_id(environment)
-    projects = call.platform.world.projects.by_index("environment", key(call.namespace, identifier or ""))
+    projects = call.platform.cluster.projects.by_index("environment", key(call.namespace, identifier or ""))
     for project in projects:
         for item in convert.environment_items(project):
             for one in _open_in(call, project, item):
@@ -197,7 +199,7 @@ def _need_webhook(call: Call[Any, Any], environment: str, webhook: str) -> OpenW
     )
 
 
-def _user(call: Call[Any, Any], found: OpenWebhook, given: str) -> str:
+def _user(call: AnyCall, found: OpenWebhook, given: str) -> str:
     """The external id of the user to run a webhook for; empty for the environment itself. End users: themselves."""
     if call.reach is not None:
         if given and not call.reach.is_user(given):

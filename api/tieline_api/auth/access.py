@@ -8,7 +8,7 @@ from tieline_api import errors
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission, roles_granting
 from tieline_api.auth.ttl_cache import TtlCache
-from tieline_api.cache.organisations import Organisation
+from tieline_api.cluster.organisations import Organisation
 from tieline_core.kubernetes import Kube
 from tieline_core.kubernetes.resources import SUBJECT_ACCESS_REVIEWS
 from tieline_core.resources.kinds import GROUP

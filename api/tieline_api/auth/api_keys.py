@@ -130,11 +130,14 @@ class ApiKeys:
         namespace_of: Callable[[str], str | None],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        used: Callable[[ObjectView], None] = lambda _: None,
     ) -> None:
-        """``namespace_of`` an organisation's id, None for one that is not there."""
+        """``namespace_of`` an organisation's id, None for one that is not there; ``used`` is called with the Secret of
+        a key that is good."""
         self._cache = cache
         self._namespace_of = namespace_of
         self._now = now
+        self._used = used
 
     def caller(self, key: str) -> Caller | None:
         """The key's caller, or None for a key that is not good (any more)."""
@@ -147,6 +150,7 @@ class ApiKeys:
         read = read_secret(secret, organisation) if secret else None
         if read is None or not hmac.compare_digest(read.hash, digest(key)) or read.is_over(self._now()):
             return None
+        self._used(read.obj)
         return read.caller
 
 

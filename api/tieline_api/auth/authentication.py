@@ -91,11 +91,13 @@ class AuthenticatorChain:
             return self._holder(token)
         if SESSION.fullmatch(token):
             return await self._of_session(token)
+        if KEY.fullmatch(token):
+            raise unauthenticated("This is an API key: send it as X-API-Key: <key> instead of Authorization")
         for authenticator in self._authenticators:
             caller = await authenticator.authenticate(token)
             if caller is not None:
                 return caller
-        raise unauthenticated("The token is not valid (any more): get a new one")
+        raise unauthenticated("Invalid or expired token: get a new one")
 
     async def _of_session(self, token: str) -> Caller:
         caller = await self._sessions.authenticate(token) if self._sessions is not None else None
@@ -106,7 +108,7 @@ class AuthenticatorChain:
     def _holder(self, key: str) -> Caller:
         caller = self._keys.caller(key) if self._keys is not None and len(key) <= MAX_TOKEN else None
         if caller is None:
-            raise unauthenticated("The API key is not valid (any more): get a new one")
+            raise unauthenticated("Invalid or revoked API key: get a new one")
         return caller
 
 

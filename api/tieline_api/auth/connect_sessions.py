@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -31,6 +31,15 @@ KEPT_AFTER_END = timedelta(hours=1)
 """How long a page whose session has ended may still be told so: until then its origin is known (CORS)."""
 
 
+class FixedVariable(NamedTuple):
+    """A value of an input that the application has fixed."""
+
+    name: str
+    value: str
+    hidden: bool
+    """Whether the page does not show it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConnectSession:
     """What is kept of a session, without its token."""
@@ -49,6 +58,10 @@ class ConnectSession:
     """The origins that browsers may send the token from."""
     return_url: str = ""
     """Where the user goes after the hosted page."""
+    variables: tuple[FixedVariable, ...] = ()
+    """Values of inputs that the application has fixed."""
+    inputs: tuple[str, ...] | None = None
+    """Names of the inputs that the user may set; None for all that are not fixed."""
     created_by: str
     """Who made it: a name in RBAC."""
     created_at: datetime
@@ -83,6 +96,8 @@ def manifest(token: str, session: ConnectSession, *, user: ObjectView) -> Object
         "connection": session.connection,
         "origins": session.origins,
         "returnUrl": session.return_url,
+        "variables": [list(one) for one in session.variables],
+        "inputs": session.inputs,
         "createdBy": session.created_by,
         "createdAt": format_time(session.created_at),
         "expiresAt": format_time(session.expires_at),
@@ -117,6 +132,8 @@ def read(secret: ObjectView) -> ConnectSession | None:
             connection=str(content.get("connection") or ""),
             origins=tuple(map(_text, content.get("origins") or ())),
             return_url=str(content.get("returnUrl") or ""),
+            variables=tuple(map(_fixed, content.get("variables") or ())),
+            inputs=_names(content.get("inputs")),
             created_by=str(content.get("createdBy") or ""),
             created_at=parse_time(content["createdAt"]),
             expires_at=parse_time(content["expiresAt"]),
@@ -169,6 +186,8 @@ class ConnectSessions:
                 connection=session.connection,
                 session=session.id,
                 origins=frozenset(session.origins),
+                variables=tuple((one.name, one.value) for one in session.variables),
+                inputs=None if session.inputs is None else frozenset(session.inputs),
             ),
         )
 
@@ -246,6 +265,17 @@ class ConnectSessions:
 
 def _value(secret: ObjectView, name: str) -> bytes:
     return base64.b64decode((secret.get("data") or {}).get(name, ""), validate=True)
+
+
+def _fixed(value: object) -> FixedVariable:
+    if not isinstance(value, list):
+        raise TypeError("must be a list")
+    name, text, hidden = value
+    return FixedVariable(_text(name), _text(text), bool(hidden))
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    return None if value is None else tuple(map(_text, value if isinstance(value, list) else ()))
 
 
 def _text(value: object) -> str:

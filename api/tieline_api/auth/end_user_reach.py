@@ -6,9 +6,8 @@ from functools import cached_property
 
 from tieline_api import errors
 from tieline_api.auth.end_users import EndUserScope
-from tieline_api.cache import indexes
-from tieline_api.cache.cluster_cache import ClusterCache
-from tieline_api.cache.sorted_lists import position
+from tieline_api.cluster import indexes
+from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_core.identity.ids import environment_id, object_id, parse_id
 from tieline_core.objects import Object, ObjectView
 
@@ -17,15 +16,14 @@ from tieline_core.objects import Object, ObjectView
 class EndUserReach:
     """What one end user reaches in one organisation."""
 
-    world: ClusterCache
+    cluster: ClusterCache
     namespace: str
     scope: EndUserScope
 
     @cached_property
     def user(self) -> Object | None:
         """The user; None while nobody has created it. An external id never stands for somebody else's id here."""
-        key = indexes.key(self.namespace, self.scope.external_id)
-        return min(self.world.users.by_index("external", key), key=position, default=None)
+        return self.cluster.external_user(self.namespace, self.scope.external_id)
 
     @property
     def user_id(self) -> str:
@@ -70,7 +68,7 @@ class EndUserReach:
         name = system["metadata"]["name"]
         return any(
             template["spec"]["systemRef"]["name"] == name and self.has_template(template)
-            for template in self.world.templates.list(self.namespace)
+            for template in self.cluster.templates.list(self.namespace)
         )
 
     def owns(self, obj: ObjectView) -> bool:
@@ -98,20 +96,20 @@ class EndUserReach:
 
     def _templates_of(self, connection: ObjectView) -> Iterable[ObjectView]:
         """The templates that the user's connection was made for, or is used for."""
-        world, name = self.world, connection["metadata"]["name"]
-        made_for = world.referred(world.templates, connection, "connectionTemplateRef")
+        cluster, name = self.cluster, connection["metadata"]["name"]
+        made_for = cluster.referred(cluster.templates, connection, "connectionTemplateRef")
         if made_for is not None:
             yield made_for
-        for activation in world.referring(world.activations, "connection", self.namespace, name):
+        for activation in cluster.referring(cluster.activations, "connection", self.namespace, name):
             if not self.has_activation(activation):
                 continue
             for item in activation["spec"].get("connections") or ():
-                template = world.templates.get(self.namespace, item["connectionTemplate"])
+                template = cluster.templates.get(self.namespace, item["connectionTemplate"])
                 if item["connectionRef"]["name"] == name and template is not None:
                     yield template
 
     def _is_in_environment(self, obj: ObjectView) -> bool:
-        project = self.world.referred(self.world.projects, obj, "projectRef")
+        project = self.cluster.referred(self.cluster.projects, obj, "projectRef")
         return project is not None and self.has_environment(
             environment_id(object_id(project), obj["spec"]["environment"])
         )

@@ -22,6 +22,10 @@ class EndUserScope:
     """The id of the connect session; empty for a JWT."""
     origins: frozenset[str] | None = None
     """Where browsers may send the token from; None where the API's own settings say it."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Values of inputs that the application has fixed for the session."""
+    inputs: frozenset[str] | None = None
+    """Names of inputs that the user may set; None for all that are not fixed."""
 
 
 def user_name(organisation_id: str, external_id: str) -> str:

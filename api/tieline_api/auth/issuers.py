@@ -47,6 +47,10 @@ class Issuer(BaseModel):
     """The claim with the user's groups."""
     prefix: Annotated[str, StringConstraints(max_length=256)] | None = None
     """What stands before names and groups in RBAC; ``<issuer>#`` where it is absent."""
+    scopes: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
+    """What clients that find the issuer by themselves ask it for, such as a scope that brings the audience."""
+    sign_in: bool = True
+    """Whether people can sign in there: agents' clients are sent to it. False for issuers of machines' tokens."""
     clock_skew_seconds: Annotated[float, Field(ge=0, le=300)] = 60.0
     """How far the issuer's clock may be off."""
     end_users: bool = False
@@ -123,6 +127,10 @@ class IssuersFile:
             raise IssuersError(f"{self._path} {error}") from None
         self._text = text
         return True
+
+    def all(self) -> tuple[Issuer, ...]:
+        """All of them, in the order of the file."""
+        return tuple(self._issuers.values())
 
     def get(self, issuer: str) -> Issuer | None:
         """The issuer with this ``iss``."""

@@ -64,8 +64,12 @@ class JwtAuthenticator:
 
         caller = await self._cache.get(hashlib.sha256(token.encode()).digest(), check)
         if caller is None:
-            raise unauthenticated("The token is not valid (any more): get a new one")
+            raise unauthenticated("Invalid or expired token: get a new one")
         return caller
+
+    def issuers(self) -> tuple[Issuer, ...]:
+        """The issuers whose tokens are accepted."""
+        return self._issuers.all()
 
     async def keep_reading(self) -> None:
         """Follows changes of the file, for ever."""

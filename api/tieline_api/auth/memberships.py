@@ -9,7 +9,7 @@ from tieline_api.auth.access import MEMBERSHIP, Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
 from tieline_api.auth.ttl_cache import TtlCache
-from tieline_api.cache.organisations import Organisation
+from tieline_api.cluster.organisations import Organisation
 
 Role = Literal["viewer", "editor", "admin", "custom"]
 Granted = frozenset[Permission]

@@ -45,16 +45,29 @@ _ADMINISTERED = (
     "connectorversions",
     "credentialgrants",
     "apikeys",
+    "rolebindings",
 )
 ROLES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "tieline-viewer": {"*": _READ},
     "tieline-editor": {
         **dict.fromkeys(_EDITABLE, _WRITE),
-        **dict.fromkeys(("systems", "connectors", "connectorversions", "credentialgrants", "apikeys"), _READ),
+        **dict.fromkeys(frozenset(_ADMINISTERED) - frozenset(_EDITABLE), _READ),
     },
     "tieline-admin": {**dict.fromkeys(_ADMINISTERED, _WRITE), "connections": _WRITE | {"expose"}},
 }
 """The verbs on our kinds of each ClusterRole in ``deploy/``, from the fewest rights to the most; a test compares."""
+
+
+def permissions_of(role: str) -> tuple[Permission, ...]:
+    """All that a ClusterRole of ``deploy/`` grants on kinds that are known, each by itself."""
+    rules = ROLES[role]
+    named = {resource: verbs for resource, verbs in rules.items() if resource != "*"}
+    everywhere = rules.get("*", frozenset())
+    return tuple(
+        Permission(verb, resource)
+        for resource in _ADMINISTERED
+        for verb in sorted(named.get(resource, frozenset()) | everywhere)
+    )
 
 
 def roles_granting(permissions: Collection[Permission]) -> list[str]:

@@ -13,7 +13,7 @@ from tieline_api import errors
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
-from tieline_api.cache.secret_reader import SecretReader
+from tieline_api.credentials.secret_reader import SecretReader
 from tieline_core.identity.owner_references import is_owned
 from tieline_core.objects import ObjectView
 

@@ -1,12 +1,11 @@
 """Sends requests through connections, and reads the answers."""
 
 import asyncio
-import base64
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from urllib.parse import quote
 
 import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -19,12 +18,15 @@ from tieline.errors import (
     TielineError,
 )
 from tieline.http_client.request_gate import LimitGate
+from tieline.http_client.responses import Response
 from tieline.http_client.session import Session
 from tieline.run_deadline import begin_deadline
+from tieline.telemetry.redaction import Redactor
 from tieline_api import errors
 from tieline_api.connection_requests.limits import PlatformLimits
 from tieline_api.connection_requests.tokens import FreshToken, PlatformTokens
 from tieline_api.engine.limit_states import LimitStates
+from tieline_api.inflated_bodies import DEFLATE, GZIP, Inflated, encodings_of
 from tieline_core.identity.ids import new_id
 from tieline_core.objects import Json
 from tieline_protocol.egress import Egress, EgressRefusedError
@@ -35,9 +37,17 @@ MOST = 32
 """Requests under way at a replica."""
 MOST_EACH = 8
 """Of one organisation."""
+MOST_OF_END_USERS = 4
+"""Of all end users of an organisation together: the organisation's own requests keep the rest."""
+MOST_OF_END_USER = 2
+"""Of one end user, so that a slow system does not block the other users."""
+_END_USERS = "end users"
 _CONNECT_SECONDS = 10.0
 _RETRY_SECONDS = 5.0
 _MAX_REDIRECTS = 5
+_NO_BODY = frozenset({204, 304})
+_SIGNS_TOKENS = "jwt-bearer"
+_UNAUTHORISED, _TOO_MANY = 401, 429
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +63,8 @@ class SystemRequest:
     """For everything: waiting for limits, tokens, the request and its answer."""
     follows: bool = False
     """Whether redirects within the system's origin are followed."""
+    reads: bool = True
+    """Whether a body that cannot be read is an error; otherwise it counts as empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +74,20 @@ class SystemAnswer:
     status: int
     headers: CIMultiDictProxy[str]
     body: bytes
-    secrets: tuple[bytes, ...]
-    """What the request was authenticated with: never to be shown."""
+    """Without its Content-Encoding, and with secrets in it."""
+    redact: Redactor
+    """Masks what the request was authenticated with."""
+    limited: bool = False
+    """Whether the system says that it gets too many requests, with any status."""
+    rejected: bool = False
+    """Whether it refuses the credentials, with 401 or what the auth scheme has in its place."""
+
+    @property
+    def meant(self) -> int:
+        """The status, or the one that the answer should have had."""
+        if self.limited:
+            return _TOO_MANY
+        return _UNAUTHORISED if self.rejected else self.status
 
 
 class ConnectionRequests:
@@ -72,26 +96,37 @@ class ConnectionRequests:
     def __init__(self, egress: Egress, limits: LimitStates) -> None:
         # As project pods have it, but for bodies: they are passed on as they are.
         self._client = aiohttp.ClientSession(
-            connector=egress.connector(), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            connector=egress.connector(),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            response_class=Response,
         )
         self._limits = PlatformLimits(limits)
         self._gate = LimitGate(self._limits, pod=f"api-{new_id()}")
-        self._under_way: Counter[str] = Counter()
+        self._under_way: Counter[tuple[str, ...]] = Counter()
 
     async def close(self) -> None:
         """Ends the connections."""
         await self._client.close()
 
     async def send(
-        self, organisation: str, connection: Json, request: SystemRequest, *, fresh: FreshToken
+        self,
+        organisation: str,
+        connection: Json,
+        request: SystemRequest,
+        *,
+        fresh: FreshToken,
+        end_user: str = "",
     ) -> SystemAnswer:
-        """The system's answer, whatever its status. ``connection`` is what a pod would be told of it.
+        """The system's answer, whatever its status. ``connection`` is what a pod gets of it.
+
+        ``end_user``: the id of the user who asks; empty for callers of the organisation.
 
         Raises ApiError: 409 (the connection cannot be used as it is), 429 (its limits, or too many under way), 502
         (the system cannot be reached, or its answer cannot be passed on), 504 (no answer in time).
         """
         name = str(connection["name"])
-        with self._turn(organisation), _as_answers(name, request.seconds):
+        with self._turn(organisation, end_user), _as_answers(name, request.seconds):
             found = parse({"connections": {name: connection}}).connections[name]
             self._limits.remember(found.id, organisation)
             async with asyncio.timeout(request.seconds):
@@ -103,7 +138,8 @@ class ConnectionRequests:
     ) -> SystemAnswer:
         begin_deadline(asyncio.get_running_loop().time(), request.seconds)
         used = _Used(tokens, connection)
-        session = Session(self._client, lambda: connection, tokens=used, gate=self._gate)
+        heard = _Heard()
+        session = Session(self._client, lambda: connection, tokens=used, gate=self._gate, outcomes=heard)
         async with session.request(
             request.method,
             request.path,
@@ -117,34 +153,45 @@ class ConnectionRequests:
         ) as response:
             if response.status < 200:
                 raise _unreachable("it wants to speak another protocol")
-            body = bytearray()
-            async for chunk in response.content.iter_any():
-                body += chunk
-                if len(body) > MAX_ANSWER:
-                    raise errors.ApiError(
-                        502, "answer_too_large", f"The system's answer has more than {MAX_ANSWER >> 20} MiB"
-                    )
+            limit = connection.limit_answers.read(response.status, response.headers, now=time.time())
             return SystemAnswer(
                 status=response.status,
                 headers=response.headers,
-                body=bytes(body),
-                secrets=tuple(_shapes(used.secrets)),
+                body=await _body_if(response, request),
+                redact=used.redact,
+                limited=limit is not None and limit.refused,
+                rejected=heard.status == _UNAUTHORISED,
             )
 
     @contextmanager
-    def _turn(self, organisation: str) -> Iterator[None]:
-        if self._under_way[organisation] >= MOST_EACH or self._under_way.total() >= MOST:
+    def _turn(self, organisation: str, end_user: str) -> Iterator[None]:
+        limits: dict[tuple[str, ...], int] = {(): MOST, (organisation,): MOST_EACH}
+        if end_user:
+            limits[_END_USERS,] = MOST // 2
+            limits[organisation, _END_USERS] = MOST_OF_END_USERS
+            limits[organisation, _END_USERS, end_user] = MOST_OF_END_USER
+        if any(self._under_way[key] >= most for key, most in limits.items()):
             raise errors.too_many_requests(
                 "Too many requests through connections are under way: try again in a moment",
                 retry_after=_RETRY_SECONDS,
             )
-        self._under_way[organisation] += 1
+        self._under_way.update(limits.keys())
         try:
             yield
         finally:
-            self._under_way[organisation] -= 1
-            if not self._under_way[organisation]:
-                del self._under_way[organisation]
+            for key in limits:
+                self._under_way[key] -= 1
+                if not self._under_way[key]:
+                    del self._under_way[key]
+
+
+class _Heard:
+    """See RequestOutcomes: as what the last answer of one request counts."""
+
+    status = 0
+
+    def answered(self, connection: Connection, status: int, said: str = "") -> None:
+        self.status = status
 
 
 class _Used:
@@ -152,28 +199,81 @@ class _Used:
 
     def __init__(self, tokens: PlatformTokens, connection: Connection) -> None:
         self._tokens = tokens
-        self.secrets = set(connection.secrets())
+        # A token that is signed for the request is known by its form; other systems' tokens may be what is asked for.
+        signs = any(credential.scheme == _SIGNS_TOKENS for credential in connection.credentials)
+        self.redact = Redactor(jwts=signs)
+        self.redact.learn(connection.secrets())
 
     def newest(self, connection: Connection) -> Connection:
         return self._tokens.newest(connection)
 
     async def ready(self, connection: Connection) -> Connection:
         found = await self._tokens.ready(connection)
-        self.secrets.update(found.secrets())
+        self.redact.learn(found.secrets())
         return found
 
     async def instead_of(self, connection: Connection) -> Connection | None:
         found = await self._tokens.instead_of(connection)
         if found is not None:
-            self.secrets.update(found.secrets())
+            self.redact.learn(found.secrets())
         return found
 
 
-def _shapes(secrets: Iterable[str | bytes]) -> Iterator[bytes]:
-    """The secrets as systems may send them back: as they are, in Base64, and as a part of a URL."""
-    for secret in secrets:
-        content = secret.encode() if isinstance(secret, str) else secret
-        yield from dict.fromkeys((content, base64.b64encode(content), quote(content, safe="").encode()))
+def redactor_of(connection: Json) -> Redactor:
+    """Masks the secrets of a connection (as pods get it)."""
+    name = str(connection["name"])
+    redact = Redactor()
+    redact.learn(parse({"connections": {name: connection}}).connections[name].secrets())
+    return redact
+
+
+async def _body_if(response: aiohttp.ClientResponse, request: SystemRequest) -> bytes:
+    try:
+        return await _body(response, request.method)
+    except errors.ApiError:
+        if request.reads:
+            raise
+        return b""
+
+
+async def _body(response: aiohttp.ClientResponse, method: str) -> bytes:
+    """The body without its Content-Encoding: nothing is passed on that cannot be searched for secrets.
+
+    Systems may compress although they are asked not to. ApiError 502 for what cannot be read, or is too large.
+    """
+    if method == "HEAD" or response.status in _NO_BODY:
+        return b""
+    if unread := set(encodings_of(response.headers.getall("Transfer-Encoding", ()))) - {"chunked"}:
+        raise _unreadable(f"has the Transfer-Encoding {min(unread)[:32]}")
+    content: aiohttp.StreamReader | Inflated = response.content
+    encodings = encodings_of(response.headers.getall("Content-Encoding", ()))
+    if encodings and (len(encodings) > 1 or encodings[0] not in (*GZIP, DEFLATE)):
+        raise _unreadable(f"has the Content-Encoding {', '.join(encodings)[:64]}")
+    if encodings:
+        content = Inflated(
+            response.content,
+            gzip=encodings[0] in GZIP,
+            broken=lambda _: _unreadable(
+                f"is not {encodings[0]}, as its Content-Encoding says, or is cut off"
+            ),
+        )
+    body = bytearray()
+    async for chunk in content.iter_any():
+        body += chunk
+        if len(body) > MAX_ANSWER:
+            raise errors.ApiError(
+                502, "answer_too_large", f"The system's answer has more than {MAX_ANSWER >> 20} MiB"
+            )
+    return bytes(body)
+
+
+def _unreadable(why: str) -> errors.ApiError:
+    return errors.ApiError(
+        502,
+        "answer_unreadable",
+        f"The system's answer {why}, so it cannot be searched for the connection's secrets. The request asked for an "
+        "answer without compression",
+    )
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 The API shares its origin with the console: nothing that an external system answers may act there.
 """
 
+import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from tieline.telemetry.redaction import Redactor
 from tieline_api import errors
+from tieline_core.credentials.refusals import printable
 
 _HOP_BY_HOP = frozenset(
     {
@@ -75,7 +78,8 @@ _NOT_ANSWERED = _HOP_BY_HOP | {
     "www-authenticate",
     "location",
     "refresh",
-    # The answer gets its own.
+    # The answer gets its own; it is not compressed.
+    "content-encoding",
     "cache-control",
     "content-disposition",
     "expires",
@@ -107,9 +111,16 @@ HARMLESS = {
     "Cache-Control": "no-store",
 }
 """What every answer of an external system gets."""
-_MASK = b"[redacted]"
-_LEAST_MASKED = 8
-"""Bytes of a secret. What is shorter stands in any text by chance."""
+_CHARSET = re.compile(
+    r"charset\s*=\s*\"?(utf-?(?:8|16|32)(?:-?[lb]e)?|iso-8859-\d{1,2}|windows-125\d)\b", re.IGNORECASE
+)
+"""Character sets that bodies are read in; UTF-8 in all other cases."""
+_BYTES = "surrogateescape"
+"""Keeps bytes that are no UTF-8 as they are."""
+_SHOWN = 4096
+"""Bytes of a body that are shown."""
+_SMALL = 16 * 1024
+"""Bytes of a body that are masked without a thread."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -148,30 +159,67 @@ def sent_headers(given: Mapping[str, str], named: Iterable[str]) -> CIMultiDict[
     return kept
 
 
-def answered_headers(status: int, given: CIMultiDictProxy[str], secrets: Iterable[bytes]) -> CIMultiDict[str]:
+def answered_headers(status: int, given: CIMultiDictProxy[str], redact: Redactor) -> CIMultiDict[str]:
     """The system's headers without what browsers, or proxies in front of the API, would obey."""
-    dropped, hidden = _named(given.getall("Connection", ())), tuple(secrets)
+    dropped = _named(given.getall("Connection", ()))
     kept: CIMultiDict[str] = CIMultiDict()
     for name, value in given.items():
         key = name.lower()
         if key in _NOT_ANSWERED or key in dropped or key.startswith(_NOT_ANSWERED_PREFIXES):
             continue
         if _is_text(value):
-            kept.add(name, _masked_text(value, hidden))
+            kept.add(name, redact(value))
     location = given.get("Location", "")
     if location and _is_text(location):
-        kept[UPSTREAM_LOCATION] = _masked_text(location, hidden)
+        kept[UPSTREAM_LOCATION] = redact(location)
     kept[UPSTREAM_STATUS] = str(status)
     kept.update(HARMLESS)
     return kept
 
 
-def masked(content: bytes, secrets: Iterable[bytes]) -> bytes:
-    """``content`` without the secrets, where it has them as they are."""
-    for secret in secrets:
-        if len(secret) >= _LEAST_MASKED:
-            content = content.replace(secret, _MASK)
+def masked(content: bytes, content_type: str, redact: Redactor) -> bytes:
+    """A body without the secrets, in whatever form. It takes time for megabytes: call it in a thread."""
+    for charset, how, begin in _readings(content, content_type):
+        content = content[:begin] + _masked_as(content[begin:], charset, how, redact)
     return content
+
+
+def _readings(content: bytes, content_type: str) -> Iterator[tuple[str, str, int]]:
+    """The character sets that a body may be in, whatever its headers say; how other bytes are kept, and the begin."""
+    if found := _CHARSET.search(content_type):
+        yield found[1], "strict", 0
+    yield "utf-8", _BYTES, 0
+    if not content.isascii():
+        yield "iso-8859-1", "strict", 0
+    if b"\0" in content:
+        # In big endian, letters begin a byte later.
+        yield "utf-16-le", "surrogatepass", 0
+        yield "utf-16-le", "surrogatepass", 1
+
+
+def _masked_as(content: bytes, charset: str, how: str, redact: Redactor) -> bytes:
+    """The body without the secrets that it has in a character set; as it is where it is not in that."""
+    end = len(content) // 2 * 2 if charset == "utf-16-le" else len(content)
+    try:
+        text = content[:end].decode(charset, how)
+    except (UnicodeDecodeError, LookupError):
+        return content
+    shown = redact(text)
+    if shown == text:
+        return content
+    return shown.encode(charset, "replace" if how == "strict" else how) + content[end:]
+
+
+async def shown_text(content: bytes, content_type: str, redact: Redactor) -> str:
+    """The beginning of an answer's body for people: as text, without the secrets.
+
+    All of it is masked before it is cut: a secret that is cut is not recognised.
+    """
+    if len(content) <= _SMALL:
+        shown = masked(content, content_type, redact)
+    else:
+        shown = await asyncio.to_thread(masked, content, content_type, redact)
+    return printable(shown[:_SHOWN].decode(errors="replace"))
 
 
 def refuse_pages(headers: Mapping[str, str]) -> None:
@@ -184,10 +232,6 @@ def refuse_pages(headers: Mapping[str, str]) -> None:
 
 def _named(values: Iterable[str]) -> frozenset[str]:
     return frozenset(part.strip().lower() for value in values for part in value.split(","))
-
-
-def _masked_text(value: str, secrets: Iterable[bytes]) -> str:
-    return masked(value.encode(), secrets).decode()
 
 
 def _is_text(value: str) -> bool:

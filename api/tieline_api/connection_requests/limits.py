@@ -26,7 +26,7 @@ class PlatformLimits:
         """See LimitSource."""
         organisation = self._organisations.get(connection)
         if organisation is None:
-            raise LimitsUnavailableError("the connection is not known any more")
+            raise LimitsUnavailableError("the connection no longer exists")
         try:
             return await self.states.ask(organisation, connection, limits, question)
         except ApiError as error:

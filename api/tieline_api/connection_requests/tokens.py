@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline.configuration.api_tokens import with_token
 from tieline.configuration.snapshot import Connection, Credential
 
 FreshToken = Callable[[str, str], Awaitable[Mapping[str, Any] | None]]
@@ -46,7 +47,7 @@ class PlatformTokens:
         data = await self.fresh(credential.id, rejected)
         if data is None or data.get("accessToken") in (None, rejected):
             return None
-        return replace(credential, data=data)
+        return with_token(credential, data)
 
 
 def _holds(credential: Credential) -> bool:

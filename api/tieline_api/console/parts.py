@@ -59,7 +59,7 @@ class Console:
         if session is None or session is opened.session:
             return opened if session else None
         try:
-            return Opened(session, tuple(await self.sessions.begin(session, sent)))
+            return Opened(session, tuple(await self.sessions.begin(session, sent)), opened.ends)
         except TooLargeError as error:
             logger.error("The new token of a session does not fit into cookies: %s", error)
             return None

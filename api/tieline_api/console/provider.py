@@ -147,7 +147,7 @@ class Provider:
         if "id_token" in answer:
             claims = await self._verified(_text(answer, "id_token"))
             if claims["sub"] != subject:
-                raise RefusedError("The new ID token is of somebody else")
+                raise RefusedError("The new ID token belongs to another user")
         return self._granted({"refresh_token": refresh_token, **answer}, subject=subject)
 
     async def revoke(self, refresh_token: str) -> None:

@@ -116,6 +116,8 @@ class Opened:
 
     session: Session
     set_cookies: tuple[str, ...] = ()
+    ends: float = 0.0
+    """When the session ends, if it is not used again."""
 
 
 class Sessions:
@@ -156,7 +158,8 @@ class Sessions:
         if unused is None or unused >= self._idle:
             return None
         due = unused >= self._idle / _SEEN_SHARE
-        return Opened(session, (await self._seen(session),) if due else ())
+        ends = min(self.ends(session), self.now() + self._idle - (0 if due else unused))
+        return Opened(session, (await self._seen(session),) if due else (), ends)
 
     async def _session(self, sent: Mapping[str, str]) -> Session | None:
         content = await self._content(_SESSION, cookies.joined(sent))

@@ -15,14 +15,16 @@ from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig, OAut
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id
 from tieline_core.objects import Object
-from tieline_core.resources.auth_schemes import AuthSchemeType, SignatureEncoding
-from tieline_protocol.signatures import SET_BY_PRESET
+from tieline_core.resources.auth_schemes import AuthSchemeType
+from tieline_protocol.signature_presets import PRESET_OPTIONS
+from tieline_protocol.signatures import DEFAULT_TOLERANCE, SET_BY_PRESET
 
 logger = logging.getLogger(__name__)
 
 _GRANTS_WITH_CLIENT = ("authorizationCode", "password")
 CLIENT_SECRET = "clientSecret"  # noqa: S105  (a key)
 CONSUMER_SECRET = "consumerSecret"  # noqa: S105
+_TOLERANCE = "toleranceSeconds"
 _OF_THE_ITEM = ("id", "description", "validationMessages")
 
 
@@ -53,12 +55,14 @@ def to_rest(
             "description": item.get("description") or "",
             "validation_messages": list(messages),
         }
-        return AuthSchemeConfig.model_validate({"type": kind, SUB_OBJECTS[kind]: sub_object})
+        found = AuthSchemeConfig.model_validate({"type": kind, SUB_OBJECTS[kind]: sub_object})
+        hmac = found.hmac.with_specified_fields() if found.hmac else None
+        return found.model_copy(update={"hmac": hmac}) if hmac else found
     except (KeyError, TypeError, ValueError) as error:
-        found = (
+        problems = (
             error.errors(include_input=False, include_url=False) if isinstance(error, ValidationError) else []
         )
-        fields = [".".join(map(str, one["loc"])) for one in found] or [type(error).__name__]
+        fields = [".".join(map(str, one["loc"])) for one in problems] or [type(error).__name__]
         extra = {"owner": owner.id, "scheme": str(item.get("id"))[:64], "fields": fields[:5]}
         logger.warning("Cannot read an auth scheme as its type", extra=extra)
         return unreadable(
@@ -80,8 +84,9 @@ def _with_ids(
     made = client_credential_id(owner.id, scheme_id)
     if kind is AuthSchemeType.OAUTH1:
         return {**fields, "credentialId": canonical(fields.get("credentialId") or "") or made}
-    if kind is AuthSchemeType.HMAC and not fields.get("preset"):
-        return {"encoding": SignatureEncoding.HEX, **fields}
+    if kind is AuthSchemeType.HMAC:
+        preset = fields.get("preset")
+        return {**({_TOLERANCE: _tolerance(preset)} if preset else {"encoding": "hex"}), **fields}
     if kind is not AuthSchemeType.OAUTH2:
         return fields
     shown = {**fields, "mtlsCredentialId": canonical(fields.get("mtlsCredentialId") or "")}
@@ -117,6 +122,11 @@ def to_item(
     fields = {name: value for name, value in fields.items() if name not in _OF_THE_ITEM}
     old_fields = old.get(key) or {}
     if config.type is AuthSchemeType.HMAC:
+        if preset := fields.get("preset"):
+            # Clients send defaults that they have not set, and those of answers.
+            repeated = fields.get(_TOLERANCE) in (DEFAULT_TOLERANCE, _tolerance(preset))
+            if repeated and _TOLERANCE not in old_fields:
+                del fields[_TOLERANCE]
         old_fields = _of_same_form(fields, old_fields)
     made = {client_credential_id(owner, config.id) for owner in owners}
     fields = _ids_as_stored(fields, old_fields, made)
@@ -124,6 +134,11 @@ def to_item(
     if "grant" in fields:
         item[key]["grant"] = _grant(fields["grant"], old_fields.get("grant") or {}, made)
     return item
+
+
+def _tolerance(preset: str) -> int:
+    """The toleranceSeconds of a preset."""
+    return int(PRESET_OPTIONS.get(preset, {}).get(_TOLERANCE, DEFAULT_TOLERANCE))
 
 
 def _of_same_form(given: Mapping[str, Any], old: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,17 +1,20 @@
 """Notification channels and notifications between custom resource and REST."""
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 
-from tieline_api.conversion.times import created_at, updated_at
+from tieline_api.conversion.times import created_at, in_utc, updated_at
 from tieline_api.schemas import notifications as rest
-from tieline_core.identity.ids import environment_id, object_id
+from tieline_core.identity.ids import environment_id, format_time, object_id
 from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.notification_channels import (
     PASSWORD,
     SIGNING_SECRET,
     SLACK_URL,
+    TEST_LASTS,
     ChannelType,
+    requested_test,
 )
 from tieline_core.resources.notifications import INCIDENT_EVENTS, NotificationEvent
 
@@ -40,22 +43,47 @@ def new_channel(body: rest.NotificationChannelCreate, secret: str) -> tuple[Obje
     return {"name": body.name, "type": str(body.type), str(body.type): target}, values
 
 
-def channel_to_rest(obj: ObjectView) -> rest.NotificationChannel:
+def channel_to_rest(obj: ObjectView, *, organisation: str) -> rest.NotificationChannel:
     """The REST form of a NotificationChannel, without its secret."""
     spec = obj["spec"]
-    target = {key: value for key, value in spec[spec["type"]].items() if key != "secretRef"}
     ready, message = _condition(obj)
     return rest.NotificationChannel(
         id=object_id(obj),
+        organisation_id=organisation,
         name=spec["name"],
         type=spec["type"],
-        config=rest.ChannelConfig.model_validate(target),
+        config=_config(obj),
         ready=ready,
         message="" if ready else message,
         last_delivered_at=(obj.get("status") or {}).get("lastDeliveredAt"),
+        test=_test(obj),
         created_at=created_at(obj),
         updated_at=updated_at(obj),
     )
+
+
+def _test(obj: ObjectView) -> rest.ChannelTest | None:
+    """The last requested test message. The channel's status has its delivery."""
+    requested = requested_test(obj["metadata"].get("annotations"))
+    if requested is None:
+        return None
+    _, at = requested
+    status = obj.get("status") or {}
+    delivered = in_utc(status.get("lastDeliveredAt"))
+    ready, _ = _condition(obj)
+    state: Literal["sending", "delivered", "failed"] = "sending"
+    if delivered is not None and delivered >= at:
+        state = "delivered"
+    elif ready is False or datetime.now(UTC) - at > TEST_LASTS:
+        state = "failed"
+    return rest.ChannelTest(state=state, requested_at=format_time(at))
+
+
+def _config(channel: ObjectView) -> rest.ChannelConfig:
+    """Where a channel delivers to, without its secret."""
+    spec = channel["spec"]
+    target = {key: value for key, value in spec[spec["type"]].items() if key != "secretRef"}
+    return rest.ChannelConfig.model_validate(target)
 
 
 def new_notification(
@@ -88,6 +116,9 @@ def notification_to_rest(
         name=spec["name"],
         project_id=identifier,
         channel_id=object_id(channel) if channel else None,
+        channel_name=channel["spec"]["name"] if channel else "",
+        type=channel["spec"]["type"] if channel else None,
+        config=_config(channel) if channel else rest.ChannelConfig(),
         environment_id=environment_id(identifier, spec["environment"]),
         events=spec.get("events") or [event for event in NotificationEvent if event in INCIDENT_EVENTS],
         failure_rate=rest.FailureRate(

@@ -5,6 +5,7 @@ from typing import Any
 
 from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.schemas import projects as rest
+from tieline_api.schemas.versions import Version
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.objects import ObjectView
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentState, merged_fields
@@ -19,6 +20,11 @@ EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
 def environment_items(project: ObjectView) -> list[Mapping[str, Any]]:
     """A project's environments as its spec has them, with the default one for a project that names none."""
     return list(project["spec"].get("environments") or ()) or [{"name": DEFAULT_ENVIRONMENT}]
+
+
+def environment_item(project: ObjectView, name: str) -> Mapping[str, Any]:
+    """An environment as the project's spec has it; empty for one that it does not have."""
+    return next((one for one in environment_items(project) if one["name"] == name), {})
 
 
 def environment_status(project: ObjectView, name: str) -> Mapping[str, Any]:
@@ -45,6 +51,7 @@ def project_to_rest(
     versions: Versions,
     files: Pairs,
     deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]],
+    files_managed_by: rest.FilesManager | None = None,
 ) -> rest.Project:
     """The REST form of a Project; ``deployed`` are files and labels by the environment they run in."""
     spec = project["spec"]
@@ -54,6 +61,7 @@ def project_to_rest(
         name=spec["name"],
         environments=environments_to_rest(project, versions, deployed),
         current_files=rest.CurrentFiles(files=files_to_rest(files), labels=spec.get("labels") or {}),
+        files_managed_by=files_managed_by,
         created_at=created_at(project),
         updated_at=updated_at(project),
         settings=rest.Settings(
@@ -61,6 +69,7 @@ def project_to_rest(
             keep_inputs=bool(settings.get("keepInputs")),
         ),
         dynamic_variables_schema=spec.get("dynamicVariablesSchema"),
+        metadata={},
     )
 
 
@@ -85,7 +94,7 @@ def environments_to_rest(
         name = item["name"]
         status = environment_status(project, name)
         files, labels = deployed.get(name, (None, None))
-        version = chosen_version(item, status, versions)
+        version = chosen_version(project, item, status, versions)
         result.append(
             rest.Environment(
                 id=environment_id(identifier, name),
@@ -99,8 +108,10 @@ def environments_to_rest(
                 or created_at(project),
                 config=_config(project, item),
                 deployed_version=_deployed(version) if version else None,
-                rollout=rollout(project, item, version),
-                message=status.get("message") or None,
+                serving_version=_named(versions, status.get("version")),
+                rollback_version=_rollback_version(version, status, versions),
+                rollout=rollout(project, item, versions),
+                message=_with_names(status.get("message") or "", status, versions) or None,
                 files=files_to_rest(files) if files is not None else None,
                 labels=dict(labels) if labels is not None else None,
             )
@@ -112,6 +123,8 @@ def _deployed(version: ObjectView) -> rest.DeployedVersion:
     return rest.DeployedVersion(
         id=object_id(version),
         name=version_name(version),
+        state=_version_state(version),
+        created_at=created_at(version),
         created_by=version["spec"].get("createdBy") or None,
     )
 
@@ -121,27 +134,92 @@ def served_version(item: ObjectView, status: ObjectView, versions: Versions) -> 
     return _first(versions, status.get("version"), status.get("desiredVersion"), item.get("version"))
 
 
-def chosen_version(item: ObjectView, status: ObjectView, versions: Versions) -> ObjectView | None:
+def chosen_version(
+    project: ObjectView, item: ObjectView, status: ObjectView, versions: Versions
+) -> ObjectView | None:
     """The version that was deployed last, which serves once its rollout ends."""
-    return _first(versions, item.get("version"), status.get("desiredVersion"), status.get("version"))
+    desired = status.get("desiredVersion")
+    # An environment that follows the current files leaves the version that its spec names.
+    names = (desired, item.get("version")) if is_seen(project) else (item.get("version"), desired)
+    return _first(versions, *names, status.get("version"))
 
 
-def rollout(project: ObjectView, item: ObjectView, chosen: ObjectView | None) -> rest.Rollout | None:
-    """What became of the version that was chosen for an environment; None where none is to be rolled out."""
-    if chosen is None or item.get("suspended"):
+def serves(item: ObjectView, status: ObjectView, version: ObjectView) -> bool:
+    """Whether pods of a version answer requests in an environment, and it is what was deployed there last."""
+    name = version["metadata"]["name"]
+    return status.get("version") == name == status.get("desiredVersion") and not item.get("suspended")
+
+
+def is_seen(project: ObjectView) -> bool:
+    """Whether the operator's status is of the spec as it is."""
+    seen: int = (project.get("status") or {}).get("observedGeneration", 0)
+    return bool(seen >= project["metadata"].get("generation", 0))
+
+
+def rollout(
+    project: ObjectView, item: ObjectView, versions: Versions = lambda _: None
+) -> rest.Rollout | None:
+    """What became of the last deploy to an environment; None where nothing is to be rolled out."""
+    if not item.get("version") or item.get("suspended"):
         return None
-    status = environment_status(project, item["name"])
-    seen = (project.get("status") or {}).get("observedGeneration", 0) >= project["metadata"].get(
-        "generation", 0
-    )
-    name = chosen["metadata"]["name"]
-    if not seen or status.get("desiredVersion") != name:
+    if not is_seen(project):
         return rest.Rollout(state="progressing")
-    if reason := status.get("deployFailure"):
-        return rest.Rollout(state="failed", reason=reason)
-    # Of an environment without replicas nothing serves.
-    done = status.get("version") == name or status.get("status") == EnvironmentState.SUSPENDED
-    return rest.Rollout(state="complete" if done else "progressing")
+    status = environment_status(project, item["name"])
+    state = status.get("rollout")
+    if state is None:
+        # The operator has refused the project as a whole, or has not come to the environment yet.
+        ready = _condition(project, "Ready")
+        if ready.get("status") == "False":
+            return rest.Rollout(state="failed", reason=ready["reason"], message=ready["message"] or None)
+        return rest.Rollout(state="progressing")
+    reason = status.get("deployFailure")
+    return rest.Rollout(state=state, reason=reason, message=_first_line(status, versions) if reason else None)
+
+
+def _first_line(status: ObjectView, versions: Versions) -> str | None:
+    """What is wrong, without the name of the environment and the lines of a traceback."""
+    line: str = (status.get("message") or "").partition("\n")[0]
+    return _with_names(line.removeprefix(f"{status['name']}: "), status, versions) or None
+
+
+def _with_names(message: str, status: ObjectView, versions: Versions) -> str:
+    """A message of the operator with the names of versions as people gave them, instead of those of their objects."""
+    for name in {status.get("version"), status.get("desiredVersion")} - {None}:
+        if (found := versions(str(name))) is not None:
+            message = message.replace(f"version {name}", f"version {version_name(found)}")
+    return message
+
+
+def _condition(project: ObjectView, name: str) -> Mapping[str, Any]:
+    conditions: Iterable[Mapping[str, Any]] = (project.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == name), {})
+
+
+def rollback_version(project: ObjectView, name: str, versions: Versions) -> rest.DeployedVersion | None:
+    """The version that a rollback of an environment leads to; None where there is none."""
+    status = environment_status(project, name)
+    chosen = chosen_version(project, environment_item(project, name), status, versions)
+    return _rollback_version(chosen, status, versions)
+
+
+def _rollback_version(
+    chosen: ObjectView | None, status: ObjectView, versions: Versions
+) -> rest.DeployedVersion | None:
+    """The last version that was healthy before the one that is deployed, of those that are kept."""
+    healthy: list[ObjectView] = list(status.get("healthyVersions") or ())
+    names = [one["name"] for one in healthy]
+    present = chosen["metadata"]["name"] if chosen else None
+    earlier = healthy[names.index(present) + 1 :] if present in names else healthy
+    for one in earlier:
+        found = versions(one["name"])
+        if found is not None and found["spec"]["digest"] == one["digest"]:
+            return _deployed(found)
+    return None
+
+
+def _named(versions: Versions, name: str | None) -> rest.DeployedVersion | None:
+    found = _first(versions, name)
+    return _deployed(found) if found else None
 
 
 def _first(versions: Versions, *names: str | None) -> ObjectView | None:
@@ -187,13 +265,17 @@ def version_name(version: ObjectView) -> str:
     return name
 
 
-def version_to_rest(version: ObjectView) -> rest.Version:
+def _version_state(version: ObjectView) -> str:
+    return (version.get("status") or {}).get("state") or "draft"
+
+
+def version_to_rest(version: ObjectView) -> Version:
     """The REST form of a ProjectVersion."""
     spec = version["spec"]
-    return rest.Version(
+    return Version(
         id=object_id(version),
         name=version_name(version),
-        state=(version.get("status") or {}).get("state") or "draft",
+        state=_version_state(version),
         created_at=created_at(version),
         labels=spec.get("labels") or {},
         description=spec.get("versionDescription") or None,

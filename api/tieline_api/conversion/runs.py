@@ -68,7 +68,11 @@ def error_to_rest(error: RunError | None) -> rest.RunFailure | None:
     return rest.RunFailure(
         type=error.type,
         message=error.message,
-        upstream=rest.UpstreamResponse(status=upstream.status, body=upstream.body) if upstream else None,
+        upstream=rest.UpstreamResponse(
+            status=upstream.status, body=upstream.body, system=upstream.system or None
+        )
+        if upstream
+        else None,
     )
 
 

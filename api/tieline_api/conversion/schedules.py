@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tieline_api.conversion.projects import environment_items
+from tieline_api.conversion.projects import environment_item
 from tieline_core.identity.ids import format_time, parse_time
 from tieline_core.objects import Json, ObjectView
 
@@ -51,10 +51,7 @@ def requests_text(requests: Sequence[ScheduleRequest]) -> str:
 
 def paused_schedules(project: ObjectView, environment: str) -> list[str]:
     """The names of an environment's schedules that are paused."""
-    for item in environment_items(project):
-        if item["name"] == environment:
-            return list(item.get("pausedSchedules") or ())
-    return []
+    return list(environment_item(project, environment).get("pausedSchedules") or ())
 
 
 def schedule_controls(project: ObjectView, environment: str) -> Json:

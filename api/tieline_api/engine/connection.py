@@ -1,4 +1,4 @@
-"""The connections to the engine, and the one of the platform: made when the engine is there, and kept.
+"""The connection to the platform's account of the engine, made when the engine is there, and kept.
 
 All that goes wrong becomes one of the errors of ``errors.py``. The credentials file is read for each connection, since
 it may come late and be replaced.
@@ -10,88 +10,51 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import nats.errors
 from nats.aio.client import Client
-from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
-from tieline_api.engine.credentials import ConnectingUser, ManagementPrefix, read_credentials
-from tieline_api.engine.errors import EngineNotConfiguredError, EngineUnavailableError
-from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of, described
-from tieline_common.backoff import exponential, jitter
+from tieline_api.engine.credentials import read_credentials
+from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of
 from tieline_common.cancellation import cancel_and_wait
+from tieline_core.engine.management import MANAGEMENT_PREFIX
+from tieline_engine.connection import RECONNECTING, ConnectingUser, KeptConnection, described
 from tieline_protocol.event_streams import API_CLIENT
 
 T = TypeVar("T")
 
 logger = logging.getLogger("tieline.engine")
 
-_CONNECT_SECONDS = 5
-_PING_SECONDS = 20
 _MEASURE_SECONDS = 30.0
-_LONGEST_PAUSE = 10.0
-_CLOSE_SECONDS = 2.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
 _NAMES_SUBJECT = "$JS.API.STREAM.NAMES"
 
 
-async def connect(
-    client: Client, servers: Sequence[str], user: ConnectingUser | None, **options: Any
-) -> None:
-    """Connects a client to one of the servers. ``options`` are those of nats-py.
-
-    Raises TimeoutError, OSError, and the errors of nats-py.
-    """
-    if user is not None:
-        options |= {"user_jwt_cb": user.jwt, "signature_cb": user.sign}
-    async with asyncio.timeout(_CONNECT_SECONDS * 2):
-        await client.connect(
-            servers=list(servers),
-            name=API_CLIENT,
-            connect_timeout=_CONNECT_SECONDS,
-            ping_interval=_PING_SECONDS,
-            **options,
-        )
-
-
-async def close(client: Client) -> None:
-    """Closes a client, or gives up after a while."""
-    with suppress(nats.errors.Error, TimeoutError, OSError):
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await client.close()
-
-
-class Engine(EngineRequests):
-    """The platform's account of the engine at ``urls``, separated by commas; none is an engine that is not configured.
+class Engine(KeptConnection, EngineRequests):
+    """The platform's account of the engine whose servers have these URLs.
 
     It has the run histories and the spans. Accounts of environments are asked by ``environments.EnvironmentEngines``.
     """
 
-    def __init__(
-        self, urls: str, credentials_file: str | None = None, signer_file: str | None = None
-    ) -> None:
-        self._urls = [url for url in urls.split(",") if url]
-        self._user: ConnectingUser | None = None
-        if credentials_file:
-            path = Path(credentials_file)
-            self._user = ConnectingUser(lambda: read_credentials(path))
-        self._has_signer = signer_file is not None
-        self._management_prefix = ManagementPrefix(Path(signer_file) if signer_file else None)
+    prefix = MANAGEMENT_PREFIX
+
+    def __init__(self, urls: Sequence[str], credentials_file: Path) -> None:
+        super().__init__(
+            urls, name=API_CLIENT, first_backoff=_FIRST_PAUSE, longest_backoff=_LONGEST_PAUSE, **RECONNECTING
+        )
+        self._urls = urls
+        self._user = ConnectingUser(lambda: read_credentials(credentials_file))
         self._client: Client | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._connections = 0
-        self._told = ""
+        self._logged = ""
         self._measured = False
         self.storage_bytes = 0
         """What the streams of the platform's account take, as last measured."""
         self.storage_limit_bytes = 0
         """What they may take: the account's limit. 0 where it has none, so that the volume bounds them."""
-
-    @property
-    def configured(self) -> bool:
-        """Whether there is an engine to connect to, and the key without which no stream of it can be read."""
-        return bool(self._urls) and self._has_signer
 
     @property
     def servers(self) -> Sequence[str]:
@@ -110,38 +73,25 @@ class Engine(EngineRequests):
         """How often a connection was made; whoever listens begins anew when it grows."""
         return self._connections
 
-    def need_configured(self) -> None:
-        """EngineNotConfiguredError where there is no engine."""
-        if not self.configured:
-            raise EngineNotConfiguredError
-
     async def start(self) -> None:
         """Begins to connect, and returns at once."""
-        if self.configured:
-            self._tasks = [
-                asyncio.create_task(self._keep_connected(), name="engine connection"),
-                asyncio.create_task(self._measure_periodically(), name="engine storage"),
-            ]
+        self._tasks = [
+            asyncio.create_task(self.run(), name="engine connection"),
+            asyncio.create_task(self._measure_periodically(), name="engine storage"),
+        ]
 
     async def stop(self) -> None:
         """Closes the connection."""
         await cancel_and_wait(*self._tasks)
         self._tasks = []
-        await self._close()
 
-    async def ask(self, work: Callable[[JetStreamContext], Awaitable[T]], *, seconds: float = TIMEOUT) -> T:
-        """What ``work`` returns, in time. Raises as ``EngineRequests.ask``."""
-        self.need_configured()
+    async def ask_client(self, work: Callable[[Client], Awaitable[T]], *, seconds: float = TIMEOUT) -> T:
+        """See EngineRequests."""
         client = self._client
         # A client that reconnects would keep what it is given, and send it after we have said that it failed.
         if client is None or not client.is_connected:
             raise EngineUnavailableError
-        try:
-            prefix = self._management_prefix()
-        except nats.errors.Error as error:
-            self._tell(f"cannot be asked: {error}")
-            raise EngineUnavailableError from None
-        return await answer_of(client, work, seconds=seconds, prefix=prefix)
+        return await answer_of(client, work, seconds=seconds)
 
     async def stream_names(self, subject: str) -> list[str]:
         """The names of all streams with messages at such subjects. Raises as ``ask``."""
@@ -156,60 +106,43 @@ class Engine(EngineRequests):
             if not more or len(names) >= int(found.get("total") or 0):
                 return names
 
-    async def _keep_connected(self) -> None:
-        failures = 0
-        while True:
-            closed = asyncio.Event()
-            try:
-                await self._connect(closed)
-                failures = 0
-                await closed.wait()
-            except (nats.errors.Error, TimeoutError, OSError, ValueError) as error:
-                self._tell(f"cannot be reached: {described(error)}")
-            await self._close()
-            failures += 1
-            await asyncio.sleep(jitter(exponential(failures, first=0.2, cap=_LONGEST_PAUSE)))
+    def user(self) -> ConnectingUser:
+        """See KeptConnection."""
+        return self._user
 
-    async def _connect(self, closed: asyncio.Event) -> None:
-        client = Client()
-
-        async def ended() -> None:
-            closed.set()
-
-        async def failed(error: Exception) -> None:
-            self._tell(f"does not answer: {described(error)}")
-
-        async def lost() -> None:
-            self._tell("is away")
-
-        async def back() -> None:
-            self._connections += 1
-            self._tell("is there again")
-
+    def opened(self, client: Client) -> None:
+        """See KeptConnection."""
         self._client = client
-        await connect(
-            client,
-            self._urls,
-            self._user,
-            reconnect_time_wait=1,
-            max_reconnect_attempts=-1,
-            error_cb=failed,
-            disconnected_cb=lost,
-            reconnected_cb=back,
-            closed_cb=ended,
-        )
         self._connections += 1
-        self._tell("is connected")
+        self._log_change("is connected")
 
-    async def _close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await close(client)
+    def ended(self) -> None:
+        """See KeptConnection."""
+        self._client = None
 
-    def _tell(self, what: str) -> None:
+    def retried(self, reason: str, failures: int) -> None:
+        """See KeptConnection."""
+        self._log_change(f"cannot be reached: {reason}")
+
+    async def failed(self, error: Exception) -> None:
+        """See KeptConnection."""
+        await super().failed(error)
+        what = "does not answer" if self.connected else "cannot be reached"
+        self._log_change(f"{what}: {described(error)}")
+
+    async def lost(self) -> None:
+        """See KeptConnection."""
+        self._log_change("is away")
+
+    async def restored(self) -> None:
+        """See KeptConnection."""
+        self._connections += 1
+        self._log_change("is there again")
+
+    def _log_change(self, what: str) -> None:
         """One line of the log for each change."""
-        if what != self._told:
-            self._told = what
+        if what != self._logged:
+            self._logged = what
             logger.info("The event engine %s", what)
 
     async def _measure_periodically(self) -> None:

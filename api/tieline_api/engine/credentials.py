@@ -5,45 +5,20 @@ Files are read for each connection, since they may come late and be replaced.
 
 import base64
 import json
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
 
 import nats.errors
-from nats.js.api import DEFAULT_PREFIX
 
-from tieline_core.engine.trust import AccountSigner, management_prefix
-from tieline_protocol.engine_credentials import Credentials
+from tieline_core.engine.trust import AccountSigner
+from tieline_engine.credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.nkeys import KeyKind, KeyPair
 
 USER_LIFETIME = timedelta(hours=1)
 """How long a user of an environment's account may stay connected."""
 _USER_NAME = "api"
-_PREFIX_SECONDS = 10.0
-
-
-class ConnectingUser:
-    """A user as NATS' client asks for it: first for the signature, then for the JWT, at each connection."""
-
-    def __init__(self, make: Callable[[], Credentials]) -> None:
-        """``make`` raises nats.errors.Error; the client goes on trying after it."""
-        self._make = make
-        self._made: Credentials | None = None
-
-    def sign(self, nonce: str) -> bytes:
-        """The signature of what the server asks to be signed."""
-        self._made = self._make()
-        return self._made.signature_cb(nonce)
-
-    def jwt(self) -> bytearray:
-        """The user's JWT."""
-        if self._made is None:
-            raise nats.errors.Error("the server asks for no signature")
-        return self._made.user_jwt_cb()
 
 
 def read_credentials(path: Path) -> Credentials:
@@ -63,13 +38,6 @@ class EnvironmentSigner:
     signer_file: Path
     """Holds the seed of the key that signs."""
 
-    @classmethod
-    def of_files(cls, credentials_file: str | None, signer_file: str | None) -> Self | None:
-        """None where the name of a file is missing."""
-        if credentials_file is None or signer_file is None:
-            return None
-        return cls(Path(credentials_file), Path(signer_file))
-
     def user_of(self, streams: EventStreams) -> Credentials:
         """A new user of an environment's account. Raises nats.errors.Error, which does not repeat any key."""
         account = _account_of(read_credentials(self.credentials_file).jwt)
@@ -81,23 +49,6 @@ class EnvironmentSigner:
 
     def _key(self) -> KeyPair:
         return _read_key(self.signer_file)
-
-
-class ManagementPrefix:
-    """The prefix of JetStream's API by which streams and consumers of the platform's account are managed. A secret."""
-
-    def __init__(self, signer_file: Path | None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._file = signer_file
-        self._clock = clock
-        self._read_at = float("-inf")
-        self._prefix = DEFAULT_PREFIX
-
-    def __call__(self) -> str:
-        """The prefix; the usual one without a key, which reads and manages nothing. Raises nats.errors.Error."""
-        if self._file is not None and self._clock() - self._read_at > _PREFIX_SECONDS:
-            self._prefix = management_prefix(_read_key(self._file))
-            self._read_at = self._clock()
-        return self._prefix
 
 
 def _read_key(file: Path) -> KeyPair:

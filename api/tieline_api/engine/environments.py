@@ -16,15 +16,16 @@ from typing import TypeVar
 import nats.errors
 from cachetools import LRUCache
 from nats.aio.client import Client
-from nats.js import JetStreamContext
 
-from tieline_api.engine.connection import Engine, close, connect
-from tieline_api.engine.credentials import USER_LIFETIME, ConnectingUser, EnvironmentSigner
-from tieline_api.engine.errors import EngineNotConfiguredError, EngineUnavailableError, NoStreamError
-from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of, described
+from tieline_api.engine.connection import Engine
+from tieline_api.engine.credentials import USER_LIFETIME, EnvironmentSigner
+from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
+from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of
 from tieline_common.backoff import exponential, jitter
 from tieline_common.cancellation import cancel_and_wait
-from tieline_protocol.event_streams import EventStreams
+from tieline_engine.client import EngineClient
+from tieline_engine.connection import ONCE, ConnectingUser, close, connect, described
+from tieline_protocol.event_streams import API_CLIENT, EventStreams
 
 T = TypeVar("T")
 
@@ -41,18 +42,11 @@ _LONGEST_PAUSE = 10.0
 _FAILURES = 1024
 _SETTLE_SECONDS = 2.0
 _LOOK_SECONDS = 0.05
-_CHECK_SECONDS = 2
-# nats-py sends a PING before what waits to be written, and may take the PONG of the handshake for the answer.
-_ROUND_TRIPS = 3
 _REFUSED = "authorization violation"
 
 
 class _RefusedError(Exception):
     """The server does not accept the user."""
-
-
-class _NoInboxError(Exception):
-    """The account does not let the API listen at an inbox."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +94,12 @@ class _Held:
 
 
 class EnvironmentEngines:
-    """The environments' accounts of the engine that ``platform`` is connected to.
-
-    Without ``signer``, nobody can connect to them.
-    """
+    """The environments' accounts of the engine that ``platform`` is connected to."""
 
     def __init__(
         self,
         platform: Engine,
-        signer: EnvironmentSigner | None,
+        signer: EnvironmentSigner,
         *,
         most: int = MOST_CONNECTIONS,
         idle_seconds: float = _IDLE_SECONDS,
@@ -130,13 +121,6 @@ class EnvironmentEngines:
     def of(self, streams: EventStreams) -> "EnvironmentEngine":
         """The account of an environment. It connects when something is asked of it."""
         return EnvironmentEngine(self, streams)
-
-    def need_configured(self) -> EnvironmentSigner:
-        """The signer. EngineNotConfiguredError where there is no engine, or no key to sign users with."""
-        self._platform.need_configured()
-        if self._signer is None:
-            raise EngineNotConfiguredError
-        return self._signer
 
     @property
     def connections(self) -> int:
@@ -161,7 +145,7 @@ class EnvironmentEngines:
     async def using(self, streams: EventStreams) -> AsyncIterator[Client]:
         """A client that is connected to an environment's account, and is not closed meanwhile.
 
-        Raises NoStreamError where the engine has no such account, EngineUnavailableError and EngineNotConfiguredError.
+        Raises NoStreamError where the engine has no such account, and EngineUnavailableError.
         """
         held = self._connection(streams)
         held.users += 1
@@ -185,21 +169,19 @@ class EnvironmentEngines:
             return held
         if held is not None:
             self._retire(held)
-        signer = self._need_attempt(streams)
+        self._need_attempt(streams)
         held = _Held(streams)
-        held.opening = asyncio.create_task(self._open(held, signer), name="engine connection")
+        held.opening = asyncio.create_task(self._open(held), name="engine connection")
         self._held[streams] = held
         return held
 
-    def _need_attempt(self, streams: EventStreams) -> EnvironmentSigner:
+    def _need_attempt(self, streams: EventStreams) -> None:
         """Raises where no attempt to connect may be made now."""
-        signer = self.need_configured()
         if self._stopped or not self._platform.connected:
             raise EngineUnavailableError
         failure = self._failures.get(streams)
         if failure is not None and self._is_recent(failure) and time.monotonic() < failure.until:
             raise NoStreamError if failure.refused else EngineUnavailableError
-        return signer
 
     def _is_recent(self, failure: _Failure) -> bool:
         """Whether the engine was not away since then."""
@@ -216,12 +198,12 @@ class EnvironmentEngines:
                 raise EngineUnavailableError from None
             raise
 
-    async def _open(self, held: _Held, signer: EnvironmentSigner) -> Client:
+    async def _open(self, held: _Held) -> Client:
         """Connects, in a slot of its own. Raises NoStreamError and EngineUnavailableError."""
         try:
             await self._take_slot(held)
             try:
-                client = await self._connect(held.streams, signer)
+                client = await self._connect(held.streams)
             except BaseException:
                 self._slots.release()
                 raise
@@ -260,45 +242,28 @@ class EnvironmentEngines:
         for held in unused[: max(0, self._waiting - len(self._closing))]:
             self._retire(held)
 
-    async def _connect(self, streams: EventStreams, signer: EnvironmentSigner) -> Client:
-        """One attempt. A client whose connection is lost is not connected again: a new one is made for the next use.
-
-        An account that an operator of an earlier release has made lets the API listen where pods do, and nowhere else.
-        """
-        try:
-            return await self._connect_at(streams, signer, streams.api_inbox)
-        except _NoInboxError:
-            return await self._connect_at(streams, signer, streams.inbox)
-
-    async def _connect_at(self, streams: EventStreams, signer: EnvironmentSigner, inbox: str) -> Client:
-        """With answers at subjects that begin with ``inbox``. Raises _NoInboxError where the API may not listen."""
-        client = Client()
+    async def _connect(self, streams: EventStreams) -> Client:
+        """One attempt. A client whose connection is lost is not connected again: a new one is made for the next use."""
+        client = EngineClient()
         reasons: deque[str] = deque(maxlen=1)
 
         async def failed(error: Exception) -> None:
             reasons.append(described(error))
-            if client.is_connected and inbox.lower() not in reasons[-1].lower():
+            if client.is_connected:
                 logger.warning("The event engine refuses something to the API: %s", reasons[-1])
 
         try:
             await connect(
                 client,
                 self._platform.servers,
-                ConnectingUser(lambda: signer.user_of(streams)),
-                inbox_prefix=inbox,
+                ConnectingUser(lambda: self._signer.user_of(streams)),
+                name=API_CLIENT,
+                inbox_prefix=streams.api_inbox,
                 dont_randomize=True,
-                allow_reconnect=False,
-                reconnect_time_wait=0.1,
-                max_reconnect_attempts=1,
                 error_cb=failed,
+                **ONCE,
             )
             await _settle(client)
-            listening = await client.subscribe(client.new_inbox())
-            for _ in range(_ROUND_TRIPS):
-                await client.flush(_CHECK_SECONDS)
-            await listening.unsubscribe()
-            if any(inbox.lower() in one.lower() for one in reasons):
-                raise _NoInboxError
         except BaseException as error:
             await close(client)
             if _REFUSED in described(error).lower():
@@ -357,8 +322,8 @@ class EnvironmentEngine(EngineRequests):
         self._engines = engines
         self._streams = streams
 
-    async def ask(self, work: Callable[[JetStreamContext], Awaitable[T]], *, seconds: float = TIMEOUT) -> T:
-        """What ``work`` returns. Raises as ``EngineRequests.ask``; NoStreamError where there is no such account."""
+    async def ask_client(self, work: Callable[[Client], Awaitable[T]], *, seconds: float = TIMEOUT) -> T:
+        """See EngineRequests. NoStreamError where there is no such account."""
         async with self._engines.using(self._streams) as client:
             return await answer_of(client, work, seconds=seconds)
 

@@ -40,16 +40,3 @@ class NoStreamError(ApiError):
             "conflict",
             "The event engine has no queue of this environment yet: deploy the environment, and try again in a moment",
         )
-
-
-class EngineNotConfiguredError(ApiError):
-    """503: there is no engine."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            503,
-            "not_configured",
-            "Runs, events and stored values need the event engine: an administrator has to set TIELINE_ENGINE_URL, "
-            "TIELINE_ENGINE_CREDENTIALS_FILE and TIELINE_ENGINE_SIGNER_FILE of the API",
-            headers={"Retry-After": "60"},
-        )

@@ -11,18 +11,20 @@ from nats.js.errors import NotFoundError
 
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineUnavailableError
-from tieline_api.engine.requests import StoredMessage
 from tieline_api.engine.stream_reader import read_stream, stream_state
 from tieline_api.errors import ApiError
 from tieline_api.sqlite_files import TooSlowError
 from tieline_common.backoff import exponential, jitter
-from tieline_common.cancellation import cancel_and_wait
+from tieline_common.cancellation import cancel_and_wait, finish_in_thread
+from tieline_core.engine.stored_messages import StoredMessage
 
 logger = logging.getLogger("tieline.engine")
 
 _DISCOVER_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
+_STALLED_ATTEMPTS = 5
+"""A reader that has ended so often at the same message, while the engine was there, does not advance."""
 _CATCH_UP_SECONDS = 5.0
 _SEEN_SECONDS = 1.0
 _TRIES = 3
@@ -79,9 +81,16 @@ class Follower:
         self._stream = stream
         self._position = 0
         self._has_skipped = False
+        self._attempts = 0
+        """How often reading has ended since it last advanced."""
         self._moved = asyncio.Condition()
         self.caught_up = asyncio.Event()
         """Set once all that the stream had was read, and where there is no stream."""
+
+    @property
+    def stalled(self) -> bool:
+        """Whether it does not advance although the engine is there and the stream has more."""
+        return self._attempts >= _STALLED_ATTEMPTS
 
     async def run(self) -> None:
         """Follows the stream."""
@@ -91,17 +100,30 @@ class Follower:
                 if not await self._follow():
                     self.caught_up.set()
                     return
-            except EngineUnavailableError:
+            except (EngineUnavailableError, NotFoundError):
                 failures = 0
-                await asyncio.sleep(jitter(_RETRY_SECONDS))
-            except NotFoundError:
-                await asyncio.sleep(jitter(_RETRY_SECONDS))
+                self._ended()
             except Exception as error:  # what is wrong with the store may pass
                 failures += 1
                 self._store.failed()
                 if failures == 1:
                     logger.error("Cannot keep %s from the event engine: %s", self._store.name, error)
-                await asyncio.sleep(jitter(exponential(failures, first=_RETRY_SECONDS, cap=_LONGEST_PAUSE)))
+            attempts = max(failures, self._attempts, 1)
+            await asyncio.sleep(jitter(exponential(attempts, first=_RETRY_SECONDS, cap=_LONGEST_PAUSE)))
+
+    def _ended(self) -> None:
+        """Reading has ended. While the engine is away, that says nothing about the stream."""
+        if not self._engine.connected:
+            self._attempts = 0
+            return
+        self._attempts += 1
+        if self._attempts == _STALLED_ATTEMPTS:
+            logger.error(
+                "The stream %s cannot be read beyond message %d: its %s are missing here. The next attempts follow",
+                self._stream,
+                self._position,
+                self._store.name,
+            )
 
     async def reached(self, sequence: int) -> None:
         """Waits a moment until the message with this number was read."""
@@ -129,11 +151,13 @@ class Follower:
         self._position = position
         async for batch in read_stream(self._engine, self._stream, after=position):
             if batch.messages:
+                self._attempts = 0
                 await self._keep(batch.messages)
                 async with self._moved:
                     self._position = batch.messages[-1].sequence
                     self._moved.notify_all()
             if batch.pending == 0:
+                self._attempts = 0
                 self.caught_up.set()
         return True
 
@@ -141,7 +165,7 @@ class Follower:
         """Keeps messages, and skips those that can never be kept. Raises what may pass."""
         for attempt in range(1, _TRIES + 1):
             try:
-                await asyncio.to_thread(self._store.take, self._organisation, messages)
+                await finish_in_thread(self._store.take, self._organisation, messages)
                 return
             except Exception as error:  # whatever a message holds, the next ones are read
                 if _may_pass(error):
@@ -158,7 +182,7 @@ class Follower:
         await self._keep(messages[middle:])
 
     async def _skip(self, message: StoredMessage, error: Exception) -> None:
-        await asyncio.to_thread(self._store.skip, self._organisation, message)
+        await finish_in_thread(self._store.skip, self._organisation, message)
         if not self._has_skipped:
             self._has_skipped = True
             # The error's text may have what the message says.
@@ -196,12 +220,21 @@ class Followers:
         """How many streams are followed."""
         return len(self._followers)
 
+    @property
+    def stalled(self) -> int:
+        """How many of them cannot be read further."""
+        return sum(follower.stalled for follower, _ in self._followers.values())
+
+    def is_stalled(self, organisation: str) -> bool:
+        """Whether the stream of an organisation cannot be read further."""
+        known = self._followers.get(organisation)
+        return known is not None and known[0].stalled
+
     async def start(self) -> None:
         """Begins to look for streams."""
-        if self._engine.configured:
-            self._discovering = asyncio.create_task(
-                self._discover_periodically(), name=f"streams of {self._prefix}"
-            )
+        self._discovering = asyncio.create_task(
+            self._discover_periodically(), name=f"streams of {self._prefix}"
+        )
 
     async def stop(self) -> None:
         """Ends all followers, and closes the store."""
@@ -217,7 +250,6 @@ class Followers:
 
         While the engine is away, one that has read it before.
         """
-        self._engine.need_configured()
         known = self._followers.get(organisation)
         if known is not None and known[0].caught_up.is_set():
             return known[0]
@@ -265,16 +297,27 @@ class Followers:
 
     async def _discover_periodically(self) -> None:
         while True:
+            pause = _DISCOVER_SECONDS
             try:
                 await self._discover()
-                await self.sweep()
             except ApiError:
-                await asyncio.sleep(jitter(_RETRY_SECONDS))
-            except (sqlite3.Error, OSError) as error:
-                logger.warning("Cannot remove old %s: %s", self._store.name, error)
-                await asyncio.sleep(_DISCOVER_SECONDS)
+                pause = jitter(_RETRY_SECONDS)
+            except Exception as error:  # without another round no new stream would be followed
+                self._warn("Cannot look for streams of", error)
             else:
-                await asyncio.sleep(_DISCOVER_SECONDS)
+                await self._try_sweep()
+            await asyncio.sleep(pause)
+
+    async def _try_sweep(self) -> None:
+        try:
+            await self.sweep()
+        except ApiError:
+            return  # the next round does it
+        except Exception as error:
+            self._warn("Cannot remove old", error)
+
+    def _warn(self, what: str, error: Exception) -> None:
+        logger.warning("%s %s: %s", what, self._store.name, str(error) or type(error).__name__)
 
     async def _discover(self) -> None:
         """Follows the streams of organisations that are served, and of no others."""
@@ -290,8 +333,17 @@ class Followers:
                 await asyncio.to_thread(self._store.forget, organisation)
 
     async def sweep(self) -> None:
-        """Removes from the store what streams have not any more, and what is too much."""
+        """Removes from the store what streams have not any more, and what is too much.
+
+        Raises the first error once it has tried all of it.
+        """
+        failed: Exception | None = None
         for follower, _ in list(self._followers.values()):
-            await follower.sweep()
+            try:
+                await follower.sweep()
+            except Exception as error:
+                failed = failed or error
         if self._followers:
             await asyncio.to_thread(self._store.bound)
+        if failed is not None:
+            raise failed

@@ -22,7 +22,8 @@ from tieline_api.errors import ApiError
 from tieline_common.backoff import jitter
 from tieline_common.bounded_dict import BoundedDict
 from tieline_core.engine.streams import LIMITS_STREAM
-from tieline_protocol.event_streams import EXPECTED_SEQUENCE, WRONG_SEQUENCE
+from tieline_engine.refusals import WRONG_SEQUENCE
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE
 from tieline_protocol.limit_coordinator import LimitState
 from tieline_protocol.request_limits import RequestLimits, SlotAnswer, SlotQuestion
 
@@ -78,7 +79,7 @@ class LimitStates:
     async def ask(
         self, organisation: str, connection: str, limits: RequestLimits, question: SlotQuestion
     ) -> SlotAnswer:
-        """The answer to a pod. Raises EngineUnavailableError and EngineNotConfiguredError."""
+        """The answer to a pod. Raises EngineUnavailableError."""
         subject = f"{LIMITS_STREAM}.{organisation}.{connection}"
         batch = self._batches.setdefault(subject, _Batch())
         answer: asyncio.Future[SlotAnswer] = asyncio.get_running_loop().create_future()

@@ -8,7 +8,6 @@ import logging
 from abc import ABC, abstractmethod
 from asyncio import timeout
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import nats.errors
@@ -20,6 +19,9 @@ from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
 from tieline_core.engine.publisher import StreamFullError, is_full
+from tieline_core.engine.stored_messages import EngineReadError, StoredMessage, read_page, stored_message
+from tieline_engine.client import answer_status
+from tieline_engine.connection import described
 
 T = TypeVar("T")
 
@@ -30,47 +32,41 @@ TIMEOUT = 5.0
 _PAGE = 500
 """Messages that are asked for at once."""
 _NOT_FOUND = "404"
-_END = "204"
-_NOBODY = "503"
 _NOT_FOUND_CODE = 404
-
-
-@dataclass(frozen=True)
-class StoredMessage:
-    """A message of a stream."""
-
-    sequence: int
-    subject: str
-    headers: Mapping[str, str]
-    data: bytes
-    stored_at: float | None = None
-    """Seconds since 1970, by the engine's clock; of messages that a stream is read by."""
 
 
 class EngineRequests(ABC):
     """Requests to one account of the engine."""
 
+    prefix = DEFAULT_PREFIX
+    """Of JetStream's API."""
+
     @abstractmethod
-    async def ask(self, work: Callable[[JetStreamContext], Awaitable[T]], *, seconds: float = TIMEOUT) -> T:
+    async def ask_client(self, work: Callable[[Client], Awaitable[T]], *, seconds: float = TIMEOUT) -> T:
         """What ``work`` returns, in time. Raises the errors of this room, and NotFoundError of nats-py.
 
         Where the engine answers that there is no such stream, that is NoStreamError.
         """
 
+    async def ask(self, work: Callable[[JetStreamContext], Awaitable[T]], *, seconds: float = TIMEOUT) -> T:
+        """The same with JetStream's API. Raises as ``ask_client``."""
+        return await self.ask_client(
+            lambda client: work(client.jetstream(prefix=self.prefix, timeout=seconds)), seconds=seconds
+        )
+
     async def request(self, subject: str, content: Mapping[str, Any] | bytes = b"") -> Msg:
         """The answer to a message. Raises as ``ask``."""
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        return await self.ask(lambda jetstream: client_of(jetstream).request(subject, data, timeout=TIMEOUT))
+        return await self.ask_client(lambda client: client.request(subject, data, timeout=TIMEOUT))
 
     async def tell(self, subject: str, content: Mapping[str, Any]) -> None:
         """Sends a message that is not stored, to whoever listens. Raises as ``ask``."""
 
-        async def send(jetstream: JetStreamContext) -> None:
-            client = client_of(jetstream)
+        async def send(client: Client) -> None:
             await client.publish(subject, json.dumps(content).encode())
             await client.flush(timeout=int(TIMEOUT))
 
-        await self.ask(send)
+        await self.ask_client(send)
 
     async def stream_info(self, stream: str) -> Mapping[str, Any] | None:
         """What JetStream says of a stream, None where there is none. Raises as ``ask``."""
@@ -136,32 +132,28 @@ class EngineRequests(ABC):
             if await self.stream_info(stream) is not None:
                 raise
             return None
-        if _status(answer) == _NOT_FOUND:
+        status = answer_status(answer)
+        if status == _NOT_FOUND:
             return None
-        return _stored(answer)
+        if status is not None:
+            raise EngineUnavailableError
+        return stored_message(answer)
 
     async def _page(self, stream: str, subject: str, start: int, size: int) -> list[StoredMessage]:
         """The next messages at a subject; the engine sends as many as fit into its own bounds, and then says so."""
         wanted = {"seq": start, "next_by_subj": subject, "batch": size}
 
-        async def work(jetstream: JetStreamContext) -> list[StoredMessage]:
-            client, found = client_of(jetstream), []
-            inbox = client.new_inbox()
-            answers = await client.subscribe(inbox)
+        async def work(client: Client) -> list[StoredMessage]:
             try:
-                await client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(wanted).encode(), reply=inbox)
-                while (status := _status(answer := await answers.next_msg(timeout=TIMEOUT))) is None:
-                    found.append(_stored(answer))
-            finally:
-                await answers.unsubscribe()
-            if status == _NOBODY:
-                raise NoStreamError
-            if status not in (_NOT_FOUND, _END):
-                raise EngineUnavailableError
-            return found
+                return [*await read_page(client, stream, wanted, seconds=TIMEOUT)]
+            except nats.errors.NoRespondersError:
+                raise NoStreamError from None
+            except EngineReadError as error:
+                logger.warning("%s", error)
+                raise EngineUnavailableError from None
 
         try:
-            return await self.ask(work)
+            return await self.ask_client(work)
         except NoStreamError:
             # Nobody answers for a stream that is not there.
             if await self.stream_info(stream) is not None:
@@ -169,20 +161,11 @@ class EngineRequests(ABC):
             return []
 
 
-async def answer_of(
-    client: Client,
-    work: Callable[[JetStreamContext], Awaitable[T]],
-    *,
-    seconds: float,
-    prefix: str = DEFAULT_PREFIX,
-) -> T:
-    """What ``work`` returns for a client that is connected. ``prefix`` is that of JetStream's API.
-
-    Raises as ``EngineRequests.ask``.
-    """
+async def answer_of(client: Client, work: Callable[[Client], Awaitable[T]], *, seconds: float) -> T:
+    """What ``work`` returns for a client that is connected. Raises as ``EngineRequests.ask_client``."""
     try:
         async with timeout(seconds):
-            return await work(client.jetstream(prefix=prefix, timeout=seconds))
+            return await work(client)
     except StreamFullError:
         raise EngineFullError from None
     except NotFoundError:
@@ -197,27 +180,3 @@ async def answer_of(
     except (nats.errors.Error, TimeoutError, OSError) as error:
         logger.warning("The event engine does not answer: %s", described(error))
         raise EngineUnavailableError from None
-
-
-def _status(answer: Msg) -> str | None:
-    """What the engine says itself; None for a message of a stream."""
-    found: str | None = (answer.headers or {}).get("Status")
-    return found
-
-
-def _stored(answer: Msg) -> StoredMessage:
-    headers = answer.headers or {}
-    if "Status" in headers or "Nats-Sequence" not in headers:
-        raise EngineUnavailableError
-    return StoredMessage(int(headers["Nats-Sequence"]), headers.get("Nats-Subject", ""), headers, answer.data)
-
-
-def client_of(jetstream: JetStreamContext) -> Client:
-    """The client that speaks for it."""
-    client: Client = jetstream._nc
-    return client
-
-
-def described(error: BaseException) -> str:
-    """What a line of the log says of an error."""
-    return str(error) or type(error).__name__

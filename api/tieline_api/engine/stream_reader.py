@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineUnavailableError
-from tieline_api.engine.requests import EngineRequests, StoredMessage, client_of
+from tieline_api.engine.requests import EngineRequests
+from tieline_core.engine.stored_messages import StoredMessage
+from tieline_engine.client import delivery_status
 from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
 
 _BATCH = 256
@@ -77,7 +78,7 @@ async def read_stream(engine: Engine, stream: str, *, after: int) -> AsyncIterat
     )
     info = await engine.ask(lambda jetstream: jetstream.add_consumer(stream, config))
     yield StreamBatch([], int(info.num_pending or 0))
-    client = await engine.ask(_client)
+    client = await engine.ask_client(_client)
     inbox = client.new_inbox()
     queue: asyncio.Queue[Msg] = asyncio.Queue()
 
@@ -117,7 +118,7 @@ class _Reader:
             pending = 0
             received: Msg | None = await self._next()
             while received is not None:
-                status = _status(received)
+                status = delivery_status(received)
                 if status is None:
                     message, pending = self._stored(received)
                     messages.append(message)
@@ -157,8 +158,8 @@ class _Reader:
         return message, int(metadata.num_pending or 0)
 
 
-async def _client(jetstream: JetStreamContext) -> Client:
-    return client_of(jetstream)
+async def _client(client: Client) -> Client:
+    return client
 
 
 async def _pull(engine: Engine, client: Client, stream: str, consumer: str, inbox: str) -> None:
@@ -169,13 +170,7 @@ async def _pull(engine: Engine, client: Client, stream: str, consumer: str, inbo
         "idle_heartbeat": int(_HEARTBEAT * _NANOSECONDS),
     }
     subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
-    await engine.ask(lambda _: client.publish(subject, json.dumps(wanted).encode(), reply=inbox))
-
-
-def _status(message: Msg) -> str | None:
-    """The status of a message that the engine writes itself."""
-    found: str | None = (message.headers or {}).get("Status")
-    return found if found and not message.data else None
+    await engine.ask_client(lambda _: client.publish(subject, json.dumps(wanted).encode(), reply=inbox))
 
 
 def _is_gone(message: Msg) -> bool:

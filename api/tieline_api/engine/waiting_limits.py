@@ -1,14 +1,12 @@
 """The bound on events that wait: JetStream has none for such a stream, so publishers of new events keep to it."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from cachetools import TTLCache
 
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError
 from tieline_common.single_flight import SingleFlight
-from tieline_protocol.event_streams import MAX_BYTES, EventStreams
+from tieline_engine.streams import is_waiting_full
+from tieline_protocol.event_streams import EventStreams
 
 _ENVIRONMENTS = 4096
 _SECONDS = 10.0
@@ -23,7 +21,7 @@ class WaitingLimits:
         self._asking: SingleFlight[EventStreams, bool] = SingleFlight()
 
     async def need_room(self, streams: EventStreams) -> None:
-        """Raises EngineFullError where more waits than may, NoStreamError and EngineNotConfiguredError.
+        """Raises EngineFullError where more waits than may, and NoStreamError.
 
         Where the engine does not say how much waits, there is room: the limits of its account hold in any case.
         """
@@ -37,14 +35,7 @@ class WaitingLimits:
             raise EngineFullError
 
     async def _ask(self, streams: EventStreams) -> bool:
-        full = is_full(await self._engines.of(streams).stream_info(streams.later))
+        info = await self._engines.of(streams).stream_info(streams.later)
+        full = info is not None and is_waiting_full(info)
         self._full[streams] = full
         return full
-
-
-def is_full(info: Mapping[str, Any] | None) -> bool:
-    """Whether a stream has more bytes than its metadata allows; one that is not there has room."""
-    if info is None:
-        return False
-    limit = str((info["config"].get("metadata") or {}).get(MAX_BYTES, ""))
-    return limit.isdecimal() and int(info["state"]["bytes"]) > int(limit)

@@ -1,6 +1,7 @@
 """The operations: one module an area, each with its rows of the table."""
 
 from dataclasses import replace
+from typing import Any
 
 from tieline_api.handlers import (
     access,
@@ -9,6 +10,7 @@ from tieline_api.handlers import (
     api_keys,
     authorisations,
     backlog,
+    catalogue,
     connect_sessions,
     connection_requests,
     connection_uses,
@@ -22,13 +24,17 @@ from tieline_api.handlers import (
     environment_config,
     environments,
     events,
+    issues,
     late_schedules,
     me,
     metrics_summary,
     notifications,
     operation_search,
+    organisation_schedules,
     project_logs,
+    project_templates,
     projects,
+    releases,
     runs,
     schedules,
     store,
@@ -38,59 +44,68 @@ from tieline_api.handlers import (
     users,
     variables_schema,
     versions,
+    watching,
 )
 from tieline_api.http.operation import Operation
 from tieline_api.schemas import examples
 
-_ROWS = (
-    ("Callers", me.OPERATIONS),
-    ("Systems", systems.OPERATIONS),
-    ("Systems", authorisations.OPERATIONS),
-    ("Connections", connections.OPERATIONS),
-    ("Connections", connection_uses.OPERATIONS),
-    ("Connections", connection_requests.OPERATIONS),
-    ("Projects", projects.OPERATIONS),
-    ("Projects", deployments.OPERATIONS),
-    ("Environments", environments.OPERATIONS),
-    ("Environments", environment_config.OPERATIONS),
-    ("Environments", environment_calls.OPERATIONS),
-    ("Versions", versions.OPERATIONS),
-    ("Projects", project_logs.OPERATIONS),
-    ("Projects", variables_schema.OPERATIONS),
-    ("Systems in an environment", templates.OPERATIONS),
-    ("Users", users.OPERATIONS),
-    ("Connect sessions", connect_sessions.OPERATIONS),
-    ("Connect sessions", current_connect_session.OPERATIONS),
-    ("Activations", activations.OPERATIONS),
-    ("Activations", activation_variables.OPERATIONS),
-    ("State of activations", store.OPERATIONS),
-    ("Connectors", connector_imports.OPERATIONS),
-    ("Connectors", operation_search.OPERATIONS),
-    ("Connectors", connectors.OPERATIONS),
-    ("Connectors", connector_systems.OPERATIONS),
-    ("Traces", traces.OPERATIONS),
-    ("Runs and events", runs.OPERATIONS),
-    ("Runs and events", events.OPERATIONS),
-    ("Runs and events", backlog.OPERATIONS),
-    ("Runs and events", metrics_summary.OPERATIONS),
-    ("Schedules", schedules.OPERATIONS),
-    ("Schedules", late_schedules.OPERATIONS),
-    ("Notifications", notifications.OPERATIONS),
-    ("Access and changes", api_keys.OPERATIONS),
-    ("Access and changes", access.OPERATIONS),
+_MODULES = (
+    me,
+    systems,
+    catalogue,
+    authorisations,
+    connections,
+    connection_uses,
+    connection_requests,
+    projects,
+    project_templates,
+    deployments,
+    environments,
+    environment_config,
+    environment_calls,
+    releases,
+    versions,
+    project_logs,
+    variables_schema,
+    templates,
+    users,
+    connect_sessions,
+    current_connect_session,
+    activations,
+    activation_variables,
+    store,
+    connector_imports,
+    operation_search,
+    connectors,
+    connector_systems,
+    traces,
+    runs,
+    issues,
+    events,
+    backlog,
+    metrics_summary,
+    schedules,
+    late_schedules,
+    organisation_schedules,
+    notifications,
+    api_keys,
+    access,
+    watching,
 )
-"""The rows of each module, and the tag of those that have none of their own."""
 
 
 def _completed(row: Operation, tag: str) -> Operation:
-    """The row with its tag, and with the examples of its models, where it has none of its own."""
-    example = row.example
-    if example is None and row.body is not None:
-        example = examples.EXAMPLES.get(row.body)
-    answer = row.response_example
-    if answer is None and row.response is not None:
-        answer = examples.EXAMPLES.get(row.response)
-    return replace(row, tag=row.tag or tag, example=example, response_example=answer)
+    """The row with its tag, and with the examples of the operation or of its models."""
+    own = examples.OPERATIONS.get(row.id, {})
+    request = own.get("request", _of_model(row.body))
+    response = own.get("response", _of_model(row.response))
+    return replace(row, tag=row.tag or tag, example=request, response_example=response)
 
 
-OPERATIONS: tuple[Operation, ...] = tuple(_completed(row, tag) for tag, rows in _ROWS for row in rows)
+def _of_model(model: type | None) -> Any:
+    return None if model is None else examples.MODELS.get(model.__name__)
+
+
+OPERATIONS: tuple[Operation, ...] = tuple(
+    _completed(row, module.OPERATIONS.tag) for module in _MODULES for row in module.OPERATIONS
+)

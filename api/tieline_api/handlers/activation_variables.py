@@ -5,24 +5,44 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
-from tieline_api.handlers.activation_lookup import check_variables, environment_in_path, find_activation
+from tieline_api.cluster.etags import etag
 from tieline_api.handlers.activations import ACTIVATION, create_or_change, environment_spec
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import users as rest
-from tieline_api.store.etags import etag
 from tieline_api.use_cases import end_user_checks
+from tieline_api.views.activation_lookup import check_variables, environment_in_path, find_activation
 from tieline_core.identity.ids import static_activation_id
 from tieline_core.objects import Object
 
 _VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
 
+OPERATIONS = Operations("Activations")
 
-async def patch_variables(call: Call[None, rest.Variables]) -> Reply:
+
+@OPERATIONS.add(
+    "PATCH",
+    f"{ACTIVATION}/variables",
+    id="updateActivationVariables",
+    summary="Update activation variables",
+    permissions=permission("patch", "activations"),
+    end_user=end_user_checks.own_activation,
+    conditional=True,
+)
+async def patch_variables(call: Call[None, rest.Variables]) -> Reply[rest.Variables]:
     """Merges variables over those that are set, by top-level name, and validates the result against the schema."""
     return await _merge(call, call.path["activation_id"], call.body.root)
 
 
-async def put_variable(call: Call[None, rest.VariableValue]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    f"{ACTIVATION}/variables/{{name}}",
+    id="setActivationVariable",
+    summary="Set one variable of an activation",
+    permissions=permission("patch", "activations"),
+    end_user=end_user_checks.own_activation,
+    conditional=True,
+)
+async def put_variable(call: Call[None, rest.VariableValue]) -> Reply[rest.Variables]:
     """Sets one variable and validates all of them against the schema."""
     name = call.path["name"]
     if not _VARIABLE.fullmatch(name):
@@ -30,12 +50,34 @@ async def put_variable(call: Call[None, rest.VariableValue]) -> Reply:
     return await _merge(call, call.path["activation_id"], {name: call.body.value})
 
 
-async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/environments/{{environment_id}}/variables",
+    id="getStaticVariables",
+    summary="Get the variables of an environment's static activation",
+    permissions=permission("get", "activations"),
+)
+async def get_static_variables(call: Call[None, None]) -> Reply[rest.Variables]:
+    """Returns the variables of the environment's static activation that are set."""
+    environment = environment_in_path(call)
+    obj = find_activation(call, environment, static_activation_id(environment.id))
+    return Reply(body=rest.Variables((obj["spec"].get("variables") or {}) if obj else {}))
+
+
+@OPERATIONS.add(
+    "PATCH",
+    f"{ORGANISATION}/environments/{{environment_id}}/variables",
+    id="updateStaticVariables",
+    summary="Update the variables of an environment's static activation",
+    permissions=(Permission("create", "activations"), Permission("patch", "activations")),
+    conditional=True,
+)
+async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply[rest.Variables]:
     """Merges variables over those of the environment's static activation and validates the result."""
     return await _merge(call, static_activation_id(environment_in_path(call).id), call.body.root)
 
 
-async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any]) -> Reply:
+async def _merge(call: AnyCall, identifier: str, variables: dict[str, Any]) -> Reply[rest.Variables]:
     environment = environment_in_path(call)
     obj = find_activation(call, environment, identifier)
     if obj is None:
@@ -60,39 +102,3 @@ async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any
         prepare=check,
     )
     return Reply(body=rest.Variables(changed["spec"].get("variables") or {}), etag=etag(changed))
-
-
-OPERATIONS = (
-    Operation(
-        id="updateActivationVariables",
-        method="PATCH",
-        path=f"{ACTIVATION}/variables",
-        summary="Update activation variables",
-        handler=patch_variables,
-        permissions=permission("patch", "activations"),
-        end_user=end_user_checks.own_activation,
-        response=rest.Variables,
-        conditional=True,
-    ),
-    Operation(
-        id="setActivationVariable",
-        method="PUT",
-        path=f"{ACTIVATION}/variables/{{name}}",
-        summary="Set one variable of an activation",
-        handler=put_variable,
-        permissions=permission("patch", "activations"),
-        end_user=end_user_checks.own_activation,
-        response=rest.Variables,
-        conditional=True,
-    ),
-    Operation(
-        id="updateStaticVariables",
-        method="PATCH",
-        path=f"{ORGANISATION}/environments/{{environment_id}}/variables",
-        summary="Update the variables of an environment's static activation",
-        handler=patch_static_variables,
-        permissions=(Permission("create", "activations"), Permission("patch", "activations")),
-        response=rest.Variables,
-        conditional=True,
-    ),
-)

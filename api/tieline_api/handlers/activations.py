@@ -3,14 +3,28 @@
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.body_limits import BodyKind
-from tieline_api.cache import sorted_lists
+from tieline_api.cluster import sorted_lists
+from tieline_api.cluster.etags import etag
+from tieline_api.cluster.writer import Change, IdTakenError, set_or_drop
 from tieline_api.conversion.lists import readable
-from tieline_api.handlers.activation_lookup import (
+from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
+from tieline_api.schemas import users as rest
+from tieline_api.schemas.base import Empty
+from tieline_api.schemas.connections import Connection
+from tieline_api.use_cases import end_user_checks
+from tieline_api.use_cases.connection_create import (
+    CreatedConnections,
+    PlannedConnection,
+    create_connections,
+    delete_created,
+    plan_connection,
+)
+from tieline_api.views.activation_lookup import (
     EnvironmentRef,
     activation_to_rest,
     activations_at,
@@ -23,22 +37,8 @@ from tieline_api.handlers.activation_lookup import (
     unusable_warnings,
     verdicts_about,
 )
-from tieline_api.handlers.connections import connection_reply
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
-from tieline_api.schemas import users as rest
-from tieline_api.schemas.base import Empty
-from tieline_api.schemas.connections import Connection
-from tieline_api.store.etags import etag
-from tieline_api.store.writer import Change, IdTakenError, set_or_drop
-from tieline_api.use_cases import end_user_checks
-from tieline_api.use_cases.connection_create import (
-    CreatedConnections,
-    PlannedConnection,
-    create_connections,
-    delete_created,
-    plan_connection,
-)
-from tieline_api.use_cases.end_user_views import sees_connection
+from tieline_api.views.connections import connection_reply
+from tieline_api.views.end_users import sees_connection
 from tieline_core.identity.ids import child_id, object_id, object_name
 from tieline_core.kubernetes import KubeError, Unavailable
 from tieline_core.objects import Object
@@ -46,11 +46,25 @@ from tieline_core.objects import Object
 ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
 ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
 
+OPERATIONS = Operations("Activations")
 
-async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
+
+@OPERATIONS.add(
+    "POST",
+    f"{ORGANISATION}/activations",
+    id="activateUser",
+    summary="Activate a user on an environment",
+    permissions=(Permission("create", "activations"), Permission("create", "connections")),
+    end_user=end_user_checks.activation,
+    link_sources={"activation_id": "/id", "environment_id": "/environment/id", "user_id": "/user/id"},
+    link_parameters={"userId": "user_id", "environmentId": "environment_id"},
+    size=BodyKind.CREDENTIALS,
+    errors=(409, 502),
+)
+async def activate(call: Call[None, rest.ActivationCreate]) -> Reply[rest.Activation]:
     """Activates a user on an environment. A user that is active there gets the new connections and variables."""
     platform, body = call.platform, call.body
-    user = platform.world.user(call.namespace, body.user_id)
+    user = platform.cluster.user(call.namespace, body.user_id)
     if user is None:
         raise errors.invalid("userId", "is no user of this organisation: create the user first")
     environment = find_environment(call, body.environment_id)
@@ -99,7 +113,14 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
     return Reply(body=shown, warnings=unusable_warning(call, environment, obj))
 
 
-async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    ACTIVATIONS,
+    id="listActivations",
+    summary="List the activations of an environment",
+    permissions=permission("list", "activations"),
+)
+async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply[rest.ActivationList]:
     """Returns the activations of users on an environment, oldest first. The header Link leads to the next page."""
     environment, query = environment_in_path(call), call.query
     page = sorted_lists.page(
@@ -116,15 +137,25 @@ async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
     return replace(await _listed(call, environment, found), headers=headers)
 
 
-async def list_user_activations(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/environment/{{environment_id}}/users/{{external_user_id}}/activations",
+    id="listUserActivations",
+    summary="List a user's activations on an environment",
+    permissions=permission("list", "activations"),
+    end_user=end_user_checks.own_activations,
+)
+async def list_user_activations(call: Call[None, None]) -> Reply[rest.ActivationList]:
     """Returns a user's activations on an environment. The list is empty for a user that nobody has created yet."""
     environment = environment_in_path(call)
-    user = call.platform.world.user(call.namespace, call.path["external_user_id"])
+    user = call.platform.cluster.user(call.namespace, call.path["external_user_id"])
     found = activations_of(call, environment, user) if user else []
     return await _listed(call, environment, found)
 
 
-async def _listed(call: Call[Any, Any], environment: EnvironmentRef, found: list[Object]) -> Reply:
+async def _listed(
+    call: AnyCall, environment: EnvironmentRef, found: list[Object]
+) -> Reply[rest.ActivationList]:
     verdicts = await verdicts_about(call, environment, found)
     shown = readable(found, lambda obj: activation_to_rest(call, environment, obj, verdicts))
     return Reply(
@@ -133,13 +164,22 @@ async def _listed(call: Call[Any, Any], environment: EnvironmentRef, found: list
     )
 
 
-def _with_users(call: Call[Any, Any], activations: Iterable[Object]) -> list[Object]:
+def _with_users(call: AnyCall, activations: Iterable[Object]) -> list[Object]:
     """Without those whose user does not exist (any more): every activation in a list has a user."""
-    world = call.platform.world
-    return [one for one in activations if world.referred(world.users, one, "endUserRef") is not None]
+    cluster = call.platform.cluster
+    return [one for one in activations if cluster.referred(cluster.users, one, "endUserRef") is not None]
 
 
-async def get_activation(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    ACTIVATION,
+    id="getActivation",
+    summary="Get an activation",
+    permissions=permission("get", "activations"),
+    end_user=end_user_checks.own_activation,
+    conditional=True,
+)
+async def get_activation(call: Call[None, None]) -> Reply[rest.Activation]:
     """Returns an activation. The environment's static activation, which has no user, always exists."""
     environment = environment_in_path(call)
     obj = find_activation(call, environment, call.path["activation_id"])
@@ -153,27 +193,43 @@ async def get_activation(call: Call[None, None]) -> Reply:
     )
 
 
-async def delete_activation(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    ACTIVATION,
+    id="deleteActivation",
+    summary="Delete activation",
+    permissions=permission("delete", "activations"),
+    end_user=end_user_checks.own_activation,
+    empty=True,
+)
+async def delete_activation(call: Call[None, None]) -> Reply[Empty]:
     """Ends an activation. The static activation only loses its variables."""
     obj = find_activation(call, environment_in_path(call), call.path["activation_id"])
     if obj is not None:
-        await call.platform.writer.delete(call.platform.world.activations, obj)
+        await call.platform.writer.delete(call.platform.cluster.activations, obj)
     return Reply()
 
 
-async def get_activation_connection(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/environment-systems/{{connection_template_id}}/activations/{{activation_id}}",
+    id="getActivationConnection",
+    summary="Get the connection that an activation uses for a template",
+    permissions=(Permission("get", "activations"), Permission("get", "connections")),
+    end_user=end_user_checks.connection_of_own_activation,
+    conditional=True,
+)
+async def get_activation_connection(call: Call[None, None]) -> Reply[Connection]:
     """Returns the connection that an activation uses for a dynamic template."""
-    world = call.platform.world
-    template = world.need(world.templates, call.namespace, call.path["connection_template_id"])
-    activation = world.need(world.activations, call.namespace, call.path["activation_id"])
+    cluster = call.platform.cluster
+    template = cluster.need(cluster.templates, call.namespace, call.path["connection_template_id"])
+    activation = cluster.need(cluster.activations, call.namespace, call.path["activation_id"])
     name = template["metadata"]["name"]
     for item in activation["spec"].get("connections") or ():
         if item["connectionTemplate"] == name:
-            connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
+            connection = cluster.connections.get(call.namespace, item["connectionRef"]["name"])
             if connection is not None and sees_connection(call, connection):
-                body = connection_reply(
-                    world, connection, organisation=call.organisation.id, template=template
-                )
+                body = connection_reply(call, connection, template=template)
                 return Reply(body=body, etag=etag(connection))
     raise errors.ApiError(404, "not_found", "The activation has no connection for this template")
 
@@ -186,7 +242,7 @@ class _Wanted(NamedTuple):
 
 
 def _wanted(
-    call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef, user: Object
+    call: Call[object, rest.ActivationCreate], environment: EnvironmentRef, user: Object
 ) -> list[_Wanted]:
     """All that is asked for. ApiError where something of it cannot be; nothing has been written by then."""
     wanted: dict[str, _Wanted] = {}
@@ -223,10 +279,10 @@ def _found(connection: Object | PlannedConnection, created: CreatedConnections) 
 
 
 def _dynamic_template(
-    call: Call[Any, Any], environment: EnvironmentRef, given: rest.GivenConnection, *, field: str
+    call: AnyCall, environment: EnvironmentRef, given: rest.GivenConnection, *, field: str
 ) -> Object:
-    world = call.platform.world
-    template = world.find(world.templates, call.namespace, given.connection_template_id)
+    cluster = call.platform.cluster
+    template = cluster.find(cluster.templates, call.namespace, given.connection_template_id)
     if template is None or not environment.holds(template):
         raise errors.invalid(field, "is no connection template of the environment")
     if not template["spec"].get("dynamic"):
@@ -235,10 +291,10 @@ def _dynamic_template(
 
 
 def _existing(
-    call: Call[Any, Any], given: rest.GivenConnection, *, template: Object, user: Object, path: str
+    call: AnyCall, given: rest.GivenConnection, *, template: Object, user: Object, path: str
 ) -> Object:
-    world = call.platform.world
-    found = world.find(world.connections, call.namespace, given.existing_connection_id or "")
+    cluster = call.platform.cluster
+    found = cluster.find(cluster.connections, call.namespace, given.existing_connection_id or "")
     field = f"{path}.existingConnectionId"
     if found is None:
         raise errors.invalid(field, "is no connection of this organisation")
@@ -251,7 +307,7 @@ def _existing(
 
 
 async def create_or_change(
-    call: Call[Any, Any],
+    call: AnyCall,
     obj: Object | None,
     identifier: str,
     *,
@@ -264,7 +320,7 @@ async def create_or_change(
 
     ``prepare`` is called after each computation of the change, before it is applied.
     """
-    writer, cache = call.platform.writer, call.platform.world.activations
+    writer, cache = call.platform.writer, call.platform.cluster.activations
     name = obj["metadata"]["name"] if obj else object_name(identifier)
     if obj is None:
         if if_match is not None:
@@ -277,69 +333,3 @@ async def create_or_change(
 def environment_spec(environment: EnvironmentRef) -> Object:
     """The part of an activation's spec that says where it is."""
     return {"projectRef": {"name": environment.project["metadata"]["name"]}, "environment": environment.name}
-
-
-OPERATIONS = (
-    Operation(
-        id="activateUser",
-        method="POST",
-        path=f"{ORGANISATION}/activations",
-        summary="Activate a user on an environment",
-        handler=activate,
-        permissions=(Permission("create", "activations"), Permission("create", "connections")),
-        end_user=end_user_checks.activation,
-        link_sources={"activation_id": "/id", "environment_id": "/environment/id", "user_id": "/user/id"},
-        link_parameters={"userId": "user_id", "environmentId": "environment_id"},
-        size=BodyKind.CREDENTIALS,
-        response=rest.Activation,
-        errors=(409, 502),
-    ),
-    Operation(
-        id="listActivations",
-        path=ACTIVATIONS,
-        summary="List the activations of an environment",
-        handler=list_activations,
-        permissions=permission("list", "activations"),
-        response=rest.ActivationList,
-    ),
-    Operation(
-        id="getActivation",
-        path=ACTIVATION,
-        summary="Get an activation",
-        handler=get_activation,
-        permissions=permission("get", "activations"),
-        end_user=end_user_checks.own_activation,
-        response=rest.Activation,
-        conditional=True,
-    ),
-    Operation(
-        id="deleteActivation",
-        method="DELETE",
-        path=ACTIVATION,
-        summary="Delete activation",
-        handler=delete_activation,
-        permissions=permission("delete", "activations"),
-        end_user=end_user_checks.own_activation,
-        response=Empty,
-        empty=True,
-    ),
-    Operation(
-        id="listUserActivations",
-        path=f"{ORGANISATION}/environment/{{environment_id}}/users/{{external_user_id}}/activations",
-        summary="List a user's activations on an environment",
-        handler=list_user_activations,
-        permissions=permission("list", "activations"),
-        end_user=end_user_checks.own_activations,
-        response=rest.ActivationList,
-    ),
-    Operation(
-        id="getActivationConnection",
-        path=f"{ORGANISATION}/environment-systems/{{connection_template_id}}/activations/{{activation_id}}",
-        summary="Get the connection that an activation uses for a template",
-        handler=get_activation_connection,
-        permissions=(Permission("get", "activations"), Permission("get", "connections")),
-        end_user=end_user_checks.connection_of_own_activation,
-        response=Connection,
-        conditional=True,
-    ),
-)

@@ -6,12 +6,18 @@ from urllib.parse import urlsplit
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
+from tieline_api.authorisation.authorization_request import AuthorizationRequest
+from tieline_api.authorisation.authorize_url import (
+    OFFLINE_ACCESS,
+    AuthorizeUrlError,
+    AuthorizeUrlParameters,
+    authorize_url,
+)
+from tieline_api.authorisation.oauth1_schemes import choose
+from tieline_api.authorisation.oauth2_schemes import PossibleSchemes
+from tieline_api.authorisation.tenant_request import begun_with, filled_authorize_url, tenant_asked
 from tieline_api.handlers.systems import SYSTEM
-from tieline_api.http.operation import Call, Operation, Reply
-from tieline_api.oauth.authorization_request import AuthorizationRequest
-from tieline_api.oauth.authorize_url import AuthorizeUrlError, AuthorizeUrlParameters, authorize_url, scopes
-from tieline_api.oauth.oauth1_schemes import choose
-from tieline_api.oauth.pkce import requires_pkce
+from tieline_api.http.operation import Call, Operations, Reply
 from tieline_api.schemas import authorisations as rest
 from tieline_api.use_cases.end_user_credentials import own_authorisation
 from tieline_core.credentials.linker import Problem, client_of
@@ -24,16 +30,27 @@ from tieline_core.oauth.oauth1_requests import (
 )
 from tieline_core.oauth.oauth1_tokens import temporary_credentials
 from tieline_core.oauth.state_store import new_verifier
-from tieline_core.oauth.token_client import TokenClient, TokenError, UnreachableError
-from tieline_core.resources.auth_schemes import OAuth2Client
+from tieline_core.resources.auth_schemes import OAuth2, OAuth2Client
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.oauth2_dialect import AuthorizationDialect
+from tieline_protocol.oauth.token_client import TokenClient, TokenError, UnreachableError
 
 # Credentials that tokens of an authorisation can replace; none is one that is still to be connected.
 _OAUTH2_TYPES = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN, CredentialType.NONE)
 _OAUTH1_TYPES = (CredentialType.OAUTH1, CredentialType.NONE)
 
+OPERATIONS = Operations("Systems")
 
-async def initialise_oauth2(call: Call[None, rest.OAuth2Initialise]) -> Reply:
+
+@OPERATIONS.add(
+    "POST",
+    f"{SYSTEM}/oauth2/initialise",
+    id="initialiseOAuth2",
+    summary="Initialise OAuth 2.0 connection",
+    permissions=permission("create", "connections"),
+    end_user=own_authorisation,
+)
+async def initialise_oauth2(call: Call[None, rest.OAuth2Initialise]) -> Reply[rest.OAuth2Url]:
     """Returns the URL that a user opens in a browser to authorise.
 
     The user comes back with a code and a state. Store both as a credential of type oauth2-code; the service exchanges
@@ -42,17 +59,23 @@ async def initialise_oauth2(call: Call[None, rest.OAuth2Initialise]) -> Reply:
     body = call.body
     auth_request = AuthorizationRequest.of(call, _OAUTH2_TYPES)
     _check_credential(call)
-    verifier = new_verifier() if requires_pkce(auth_request.system, auth_request.candidates, body) else None
+    schemes = PossibleSchemes.of(auth_request.system, auth_request.candidates, body)
+    tenant = tenant_asked(auth_request, body, schemes.for_tenant)
+    verifier = new_verifier() if schemes.requires_pkce else None
     try:
-        wanted = _url_parameters(body)
+        wanted = _url_parameters(body, schemes.in_use, url=filled_authorize_url(tenant, body))
         url = authorize_url(
             wanted, redirect_uri=auth_request.redirect_uri, state=auth_request.state, verifier=verifier
         )
-        asked = scopes(wanted.scopes, offline=not wanted.disable_offline_access)
+        asked = wanted.asked_scopes()
     except AuthorizeUrlError as error:
         raise errors.invalid(error.field, error.message) from None
     await auth_request.remember(
-        client_id=body.client_id, url=url, code_verifier=verifier or "", scopes=" ".join(asked)
+        client_id=body.client_id,
+        url=url,
+        code_verifier=verifier or "",
+        scopes=" ".join(asked),
+        variables=begun_with(tenant, body),
     )
     return Reply(body=rest.OAuth2Url(url=url), headers={"Cache-Control": "no-store"})
 
@@ -68,18 +91,37 @@ def _check_credential(call: Call[None, rest.OAuth2Initialise]) -> None:
         raise errors.invalid("credential", found.message)
 
 
-def _url_parameters(body: rest.OAuth2Initialise) -> AuthorizeUrlParameters:
+def _url_parameters(
+    body: rest.OAuth2Initialise, scheme: OAuth2 | None, *, url: str
+) -> AuthorizeUrlParameters:
+    follows = bool(body.follow_scheme) and scheme is not None
+    additional = body.additional_params
+    if scheme is not None and follows and additional is None:
+        additional = scheme.additional_authorize_params
+    known = [*(one.name for one in scheme.scopes), *scheme.default_scopes] if scheme else []
     return AuthorizeUrlParameters(
-        authorize_url=body.authorize_url,
+        authorize_url=url,
         client_id=body.client_id,
         scopes=tuple(body.scopes or ()),
         disable_offline_access=bool(body.disable_offline_access),
         prompt=body.prompt or "",
-        additional_params=body.additional_params or "",
+        additional_params=additional or "",
+        scope_separator=scheme.scope_separator if scheme else " ",
+        dialect=(scheme.authorization if scheme else None) or AuthorizationDialect(),
+        follows_scheme=follows,
+        lists_offline_access=OFFLINE_ACCESS in known,
     )
 
 
-async def initialise_oauth1(call: Call[None, rest.OAuth1Initialise]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    f"{SYSTEM}/oauth1/initialise",
+    id="initialiseOAuth1",
+    summary="Initialise OAuth 1.0 connection",
+    permissions=permission("create", "connections"),
+    end_user=own_authorisation,
+)
+async def initialise_oauth1(call: Call[None, rest.OAuth1Initialise]) -> Reply[rest.OAuth1Url]:
     """Obtains temporary credentials and returns the URL that a user opens in a browser to authorise.
 
     The user comes back with a token and a verifier. Store them with the state as a credential of type oauth1.
@@ -128,32 +170,3 @@ def _as_api_error(error: TokenError, params: Mapping[str, str], *, field: str) -
         case ParameterError() if error.modifiable or error.parameter in params:
             return errors.invalid(f"params.{error.parameter}", str(error))
     return errors.invalid(field, str(error))
-
-
-OPERATIONS = (
-    Operation(
-        id="initialiseOAuth2",
-        method="POST",
-        path=f"{SYSTEM}/oauth2/initialise",
-        summary="Initialise OAuth 2.0 connection",
-        handler=initialise_oauth2,
-        permissions=permission("create", "connections"),
-        end_user=own_authorisation,
-        response=rest.OAuth2Url,
-        response_example={"url": "https://shop.example/oauth/authorize?response_type=code&client_id=tieline"},
-    ),
-    Operation(
-        id="initialiseOAuth1",
-        method="POST",
-        path=f"{SYSTEM}/oauth1/initialise",
-        summary="Initialise OAuth 1.0 connection",
-        handler=initialise_oauth1,
-        permissions=permission("create", "connections"),
-        end_user=own_authorisation,
-        response=rest.OAuth1Url,
-        response_example={
-            "url": "https://shop.example/oauth/authorize?oauth_token=hh5s93j4hdidpola",
-            "state": "01JD3Y8B2C8F3XK5D1VJ7Q4M6N.oOUkkbGFpXBPbJvLlYCLNbIIV2uQxKYSbXw3YoDHzsU",
-        },
-    ),
-)

@@ -8,18 +8,18 @@ from tieline_api import cursors, errors
 from tieline_api.auth import connect_sessions as sessions
 from tieline_api.auth.connect_sessions import ConnectSession
 from tieline_api.auth.permissions import Permission
-from tieline_api.cache import indexes
-from tieline_api.cache.sorted_lists import position
-from tieline_api.handlers.activation_lookup import EnvironmentRef, dynamic_templates, find_environment
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.cluster.sorted_lists import position
+from tieline_api.cluster.writer import IdTakenError, set_or_drop
+from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.schemas import connect_sessions as rest
 from tieline_api.schemas.base import PageQuery
 from tieline_api.schemas.names import check_new_external_id
-from tieline_api.store.writer import IdTakenError, set_or_drop
 from tieline_api.use_cases.user_create import create_user
+from tieline_api.views.activation_lookup import EnvironmentRef, dynamic_templates, find_environment
 from tieline_core.identity.ids import format_time, new_id, object_id
 from tieline_core.kubernetes.resources import SECRETS
-from tieline_core.objects import Object
+from tieline_core.objects import Object, ObjectView
+from tieline_protocol.url_inputs import url_inputs
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,9 @@ MAX_OF_USER = 100
 MAX_OF_ORGANISATION = 20_000
 """Those that ended within the last hour included."""
 _FULL_SECONDS = 60
+_NO_INPUT = (
+    "is no input of a system that the session is good for: correct the name, or add the input to the system"
+)
 _CREATE_USERS = Permission("create", "endusers")
 # Nobody lends what they do not have: a session may do all of this for its user.
 _LENT = (
@@ -36,8 +39,21 @@ _LENT = (
     *(Permission(verb, "connections") for verb in ("get", "list", "create", "patch", "delete")),
 )
 
+OPERATIONS = Operations("Connect sessions")
 
-async def create_session(call: Call[None, rest.ConnectSessionCreate]) -> Reply:
+
+@OPERATIONS.add(
+    "POST",
+    SESSIONS,
+    id="createConnectSession",
+    summary="Create a connect session for an end user",
+    permissions=_LENT,
+    link_sources={"session_id": "/id"},
+    link_parameters={"environmentId": "environment_id"},
+    success=201,
+    errors=(429,),
+)
+async def create_session(call: Call[None, rest.ConnectSessionCreate]) -> Reply[rest.NewConnectSession]:
     """Creates a session for one user of your application, and the user, if the external id is new.
 
     The token reaches what is this user's own in the environment: activations, variables, connections and
@@ -50,6 +66,7 @@ async def create_session(call: Call[None, rest.ConnectSessionCreate]) -> Reply:
     _check_templates(call, environment)
     user = await _user(call)
     _check_connection(call, user)
+    _check_variables(call, environment)
     _check_room(call)
     now = datetime.now(UTC)
     session = ConnectSession(
@@ -60,13 +77,15 @@ async def create_session(call: Call[None, rest.ConnectSessionCreate]) -> Reply:
         connection=body.connection or "",
         origins=tuple(dict.fromkeys(body.allowed_origins)),
         return_url=body.return_url or "",
+        variables=tuple(sessions.FixedVariable(one.name, one.value, one.hidden) for one in body.variables),
+        inputs=None if body.inputs is None else tuple(dict.fromkeys(body.inputs)),
         created_by=call.caller.username,
         created_at=now,
         expires_at=now + timedelta(seconds=body.expires_in),
     )
     token = sessions.new_token(call.organisation.id)
     made = await platform.kube.create(SECRETS, sessions.manifest(token, session, user=user))
-    platform.world.connect_sessions.observe(made)
+    platform.cluster.connect_sessions.observe(made)
     _audit(call, "created", session)
     page = platform.settings.connect_page(f"{call.organisation.id}/{sessions.page_key(token)}")
     shown = rest.NewConnectSession(
@@ -78,10 +97,11 @@ async def create_session(call: Call[None, rest.ConnectSessionCreate]) -> Reply:
     return Reply(body=shown, headers={"Cache-Control": "no-store"})
 
 
-async def list_sessions(call: Call[PageQuery, None]) -> Reply:
+@OPERATIONS.add("GET", SESSIONS, id="listConnectSessions", summary="List connect sessions", permissions=_LENT)
+async def list_sessions(call: Call[PageQuery, None]) -> Reply[rest.ConnectSessionPage]:
     """Returns a page of the sessions that have not ended, oldest first, without their tokens."""
     live = {session.id: session for session in call.platform.connect_sessions.live(call.namespace)}
-    secrets = call.platform.world.connect_sessions.list(call.namespace)
+    secrets = call.platform.cluster.connect_sessions.list(call.namespace)
     found = [secret for secret in secrets if object_id(secret) in live]
     page = cursors.cut(found, kind="connect-sessions", position=position, **call.query.window)
     items = [_shown(live[object_id(secret)]) for secret in page.items]
@@ -90,14 +110,23 @@ async def list_sessions(call: Call[PageQuery, None]) -> Reply:
     )
 
 
-async def get_session(call: Call[None, None]) -> Reply:
+@OPERATIONS.add("GET", SESSION, id="getConnectSession", summary="Get a connect session", permissions=_LENT)
+async def get_session(call: Call[None, None]) -> Reply[rest.ConnectSession]:
     """Returns a session that has not ended, without its token."""
     return Reply(body=_shown(_need(call)))
 
 
-async def revoke_session(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    SESSION,
+    id="revokeConnectSession",
+    summary="Revoke a connect session",
+    permissions=_LENT,
+    success=204,
+)
+async def revoke_session(call: Call[None, None]) -> Reply[None]:
     """Revokes a session: its token is good for nothing from now on. What the user has connected stays."""
-    session, cache = _need(call), call.platform.world.connect_sessions
+    session, cache = _need(call), call.platform.cluster.connect_sessions
     secret = call.platform.connect_sessions.secret(call.namespace, session.id)
     if secret is None:
         raise errors.not_found("connect session", session.id)
@@ -128,10 +157,40 @@ def _check_templates(call: Call[None, rest.ConnectSessionCreate], environment: E
 def _check_connection(call: Call[None, rest.ConnectSessionCreate], user: Object) -> None:
     if call.body.connection is None:
         return
-    world = call.platform.world
-    found = world.find(world.connections, call.namespace, call.body.connection)
+    cluster = call.platform.cluster
+    found = cluster.find(cluster.connections, call.namespace, call.body.connection)
     if found is None or (found["spec"].get("endUserRef") or {}).get("name") != user["metadata"]["name"]:
         raise errors.invalid("connection", "is no connection of the user: correct the id, or leave it out")
+
+
+def _check_variables(call: Call[None, rest.ConnectSessionCreate], environment: EnvironmentRef) -> None:
+    """ApiError 422 for a variable or input that no system of the session has, or a value that one does not allow."""
+    body = call.body
+    offered = [url_inputs(system["spec"]) for system in _systems(call, environment)]
+    for index, one in enumerate(body.variables):
+        rules = [inputs[one.name] for inputs in offered if one.name in inputs]
+        if not rules:
+            raise errors.invalid(f"variables[{index}].name", _NO_INPUT)
+        if one.name in [other.name for other in body.variables[:index]]:
+            raise errors.invalid(f"variables[{index}].name", "is given twice: leave one out")
+        for rule in rules:
+            if problem := rule.value_problem(one.value):
+                raise errors.invalid(f"variables[{index}].value", problem)
+    for index, name in enumerate(body.inputs or ()):
+        if not any(name in inputs for inputs in offered):
+            raise errors.invalid(f"inputs[{index}]", _NO_INPUT)
+
+
+def _systems(call: Call[None, rest.ConnectSessionCreate], environment: EnvironmentRef) -> list[ObjectView]:
+    """The systems that a session is good for."""
+    cluster, wanted = call.platform.cluster, set(call.body.templates)
+    templates = [
+        one for one in dynamic_templates(call, environment) if not wanted or object_id(one) in wanted
+    ]
+    found = [cluster.referred(cluster.systems, one, "systemRef") for one in templates]
+    again = cluster.find(cluster.connections, call.namespace, call.body.connection or "")
+    found += [cluster.referred(cluster.systems, again, "systemRef")] if again else []
+    return [system for system in found if system is not None]
 
 
 def _check_room(call: Call[None, rest.ConnectSessionCreate]) -> None:
@@ -146,9 +205,8 @@ def _check_room(call: Call[None, rest.ConnectSessionCreate]) -> None:
 
 async def _user(call: Call[None, rest.ConnectSessionCreate]) -> Object:
     """The user with the external id, made where there is none. An id of a user does not stand for it here."""
-    world, given = call.platform.world, call.body.user
-    key = indexes.key(call.namespace, given.external_id)
-    found = min(world.users.by_index("external", key), key=position, default=None)
+    cluster, given = call.platform.cluster, call.body.user
+    found = cluster.external_user(call.namespace, given.external_id)
     if found is not None:
         return found
     if not await call.platform.access.allowed(call.caller, call.namespace, _CREATE_USERS):
@@ -164,7 +222,7 @@ async def _user(call: Call[None, rest.ConnectSessionCreate]) -> Object:
     set_or_drop(spec, "displayName", given.display_name)
     with suppress(IdTakenError):
         return await create_user(call, spec)
-    found = min(world.users.by_index("external", key), key=position, default=None)
+    found = cluster.external_user(call.namespace, given.external_id)
     if found is None:
         raise errors.unavailable(
             "Another request has just created the user: try again in a moment", retry_after=1
@@ -181,6 +239,10 @@ def _shown(session: ConnectSession) -> rest.ConnectSession:
         connection=session.connection or None,
         allowed_origins=list(session.origins),
         return_url=session.return_url or None,
+        variables=[
+            rest.FixedVariable(name=one.name, value=one.value, hidden=one.hidden) for one in session.variables
+        ],
+        inputs=None if session.inputs is None else list(session.inputs),
         created_by=session.created_by,
         created_at=format_time(session.created_at),
         expires_at=format_time(session.expires_at),
@@ -201,45 +263,3 @@ def _audit(
             "user": call.caller.username,
         },
     )
-
-
-OPERATIONS = (
-    Operation(
-        id="createConnectSession",
-        method="POST",
-        path=SESSIONS,
-        summary="Create a connect session for an end user",
-        handler=create_session,
-        permissions=_LENT,
-        link_sources={"session_id": "/id"},
-        link_parameters={"environmentId": "environment_id"},
-        success=201,
-        response=rest.NewConnectSession,
-        errors=(429,),
-    ),
-    Operation(
-        id="listConnectSessions",
-        path=SESSIONS,
-        summary="List connect sessions",
-        handler=list_sessions,
-        permissions=_LENT,
-        response=rest.ConnectSessionPage,
-    ),
-    Operation(
-        id="getConnectSession",
-        path=SESSION,
-        summary="Get a connect session",
-        handler=get_session,
-        permissions=_LENT,
-        response=rest.ConnectSession,
-    ),
-    Operation(
-        id="revokeConnectSession",
-        method="DELETE",
-        path=SESSION,
-        summary="Revoke a connect session",
-        handler=revoke_session,
-        permissions=_LENT,
-        success=204,
-    ),
-)

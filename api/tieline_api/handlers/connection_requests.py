@@ -1,10 +1,9 @@
 """Operations that send requests through connections."""
 
-from contextlib import suppress
+import asyncio
 
 from aiohttp import web
 
-from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.connection_requests.client import SystemRequest
 from tieline_api.connection_requests.forwarding import (
@@ -15,56 +14,47 @@ from tieline_api.connection_requests.forwarding import (
     sent_headers,
 )
 from tieline_api.handlers.connections import CONNECTION
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import Call, Operations, Reply
 from tieline_api.schemas import connections as rest
+from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.connection_calls import send_through
-from tieline_core.kubernetes import KubeError
+from tieline_api.use_cases.connection_checks import run_test
 
-TEST_SECONDS = 15.0
 PROXY_SECONDS = 60.0
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _NO_BODY = frozenset({204, 304})
 
-
-async def check_connection(call: Call[None, rest.ConnectionTest]) -> Reply:
-    """Sends a request through the connection with its credentials, and tells what came of it. Ok means that the system
-    was reached and did not refuse the credentials. The test takes at most 15 s. Redirects within the system's origin
-    are followed."""
-    world = call.platform.world
-    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
-    request = SystemRequest(
-        method=call.body.method,
-        path=checked_path(call.body.path),
-        headers=sent_headers({}, ()),
-        seconds=TEST_SECONDS,
-        follows=True,
-    )
-    try:
-        answer = await send_through(call, obj, request)
-    except errors.ApiError as error:
-        if error.status == 429:
-            raise
-        return Reply(body=rest.ConnectionTestResult(ok=False, message=error.message))
-    ok, meaning = _meaning(answer.status)
-    if ok:
-        with suppress(KubeError):  # the test went well; pods tell it, too
-            await call.platform.refusals.answered(obj, answer.status)
-    return Reply(
-        body=rest.ConnectionTestResult(
-            ok=ok, status=answer.status, message=f"The system answered {answer.status}: {meaning}"
-        )
-    )
+OPERATIONS = Operations("Connections")
 
 
-async def proxy_request(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    f"{CONNECTION}/test",
+    id="testConnection",
+    summary="Test a connection",
+    permissions=permission("patch", "connections"),
+    end_user=end_user_checks.checked_connection,
+    body_optional=True,
+)
+async def check_connection(call: Call[None, rest.ConnectionTest]) -> Reply[rest.ConnectionTestResult]:
+    """Sends a request through the connection with its credentials, and says what came of it. Without a body this is
+    the check request of the system, where it has one. The connection's state follows from the result. The test takes
+    at most 15 s. Redirects within the system's origin are followed."""
+    cluster = call.platform.cluster
+    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
+    return Reply(body=await run_test(call, obj, call.body))
+
+
+async def proxy_request(call: Call[None, None]) -> Reply[None]:
     """Sends the request through the connection: its method, path, query, headers and body, with the connection's
     credentials. Headers for the API (Authorization, Cookie, X-API-Key, X-Tieline-…) and those about a connection are
     left out. Returns the system's answer, of at most 4 MiB, without headers that a browser would obey. Redirects are
     not followed. The answer has the header X-Tieline-Upstream-Status when it comes from the system. It is 504 when the
-    system does not answer in 60 s, and 502 when it cannot be reached."""
-    world, given = call.platform.world, call.request
+    system does not answer in 60 s, and 502 when it cannot be reached, or when its answer cannot be searched for the
+    connection's secrets."""
+    cluster, given = call.platform.cluster, call.request
     refuse_pages(given.headers)
-    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
+    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
     answer = await send_through(
         call,
         obj,
@@ -76,57 +66,25 @@ async def proxy_request(call: Call[None, None]) -> Reply:
             seconds=PROXY_SECONDS,
         ),
     )
+    content_type = answer.headers.get("Content-Type", "")
     return Reply(
         response=web.Response(
             status=answer.status,
-            headers=answered_headers(answer.status, answer.headers, answer.secrets),
-            body=None if answer.status in _NO_BODY else masked(answer.body, answer.secrets),
+            headers=answered_headers(answer.status, answer.headers, answer.redact),
+            body=None
+            if answer.status in _NO_BODY
+            else await asyncio.to_thread(masked, answer.body, content_type, answer.redact),
         )
     )
 
 
-def _meaning(status: int) -> tuple[bool, str]:
-    """Whether a connection whose test was answered so works, and what to do."""
-    if status in (401, 403):
-        return False, (
-            "it refuses the credentials, or they may not do this. Check them, or test with a path that they may read"
-        )
-    if status >= 500:
-        return False, "it has an error of its own, so nothing is known of the credentials. Try again later"
-    if status == 429:
-        return True, "it did not refuse the credentials, and asks for fewer requests"
-    if status >= 400:
-        return True, (
-            "it was reached and did not refuse the credentials, but it does not serve this request. "
-            "Test with a path that needs them"
-        )
-    if status >= 300:
-        return True, "it was reached, and leads elsewhere. Test with the path that it leads to"
-    return True, "it was reached, and did not refuse the credentials"
-
-
-OPERATIONS = (
-    Operation(
-        id="testConnection",
-        method="POST",
-        path=f"{CONNECTION}/test",
-        summary="Test a connection",
-        handler=check_connection,
+for _method in _METHODS:
+    OPERATIONS.add(
+        _method,
+        f"{CONNECTION}/proxy/{{path}}",
+        id=f"proxy{_method.capitalize()}",
+        summary=f"Send a {_method} request through a connection",
         permissions=permission("patch", "connections"),
-        body_optional=True,
-        response=rest.ConnectionTestResult,
-    ),
-    *(
-        Operation(
-            id=f"proxy{method.capitalize()}",
-            method=method,
-            path=f"{CONNECTION}/proxy/{{path}}",
-            summary=f"Send a {method} request through a connection",
-            handler=proxy_request,
-            permissions=permission("patch", "connections"),
-            passes_on=True,
-            errors=(409, 413, 415, 422, 502, 504),
-        )
-        for method in _METHODS
-    ),
-)
+        proxies=True,
+        errors=(409, 413, 415, 422, 502, 504),
+    )(proxy_request)

@@ -2,30 +2,27 @@
 
 from tieline_api.auth.permissions import Permission
 from tieline_api.handlers.connections import CONNECTION
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import Call, Operations, Reply
 from tieline_api.schemas import connections as rest
-from tieline_api.use_cases.connection_uses import uses_of
+from tieline_api.views.connection_uses import uses_of
+
+OPERATIONS = Operations("Connections")
 
 
-async def get_uses(call: Call[None, None]) -> Reply:
-    """Returns the connection templates that are linked to a connection, and the activations that have it."""
-    world = call.platform.world
-    return Reply(
-        body=uses_of(world, world.need(world.connections, call.namespace, call.path["connection_id"]))
-    )
-
-
-OPERATIONS = (
-    Operation(
-        id="getConnectionUses",
-        path=f"{CONNECTION}/uses",
-        summary="Get what uses a connection",
-        handler=get_uses,
-        permissions=(
-            Permission("get", "connections"),
-            Permission("list", "connectiontemplates"),
-            Permission("list", "activations"),
-        ),
-        response=rest.ConnectionUses,
+@OPERATIONS.add(
+    "GET",
+    f"{CONNECTION}/uses",
+    id="getConnectionUses",
+    summary="Get what uses a connection",
+    permissions=(
+        Permission("get", "connections"),
+        Permission("list", "connectiontemplates"),
+        Permission("list", "activations"),
     ),
 )
+async def get_uses(call: Call[None, None]) -> Reply[rest.ConnectionUses]:
+    """Returns the connection templates that are linked to a connection, and the activations that have it."""
+    cluster = call.platform.cluster
+    return Reply(
+        body=uses_of(cluster, cluster.need(cluster.connections, call.namespace, call.path["connection_id"]))
+    )

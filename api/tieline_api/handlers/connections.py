@@ -1,21 +1,16 @@
 """Operations on connections."""
 
-from typing import Any
-
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.body_limits import BodyKind
-from tieline_api.cache import indexes, sorted_lists
-from tieline_api.cache.cluster_cache import ClusterCache
-from tieline_api.conversion import connections as convert
-from tieline_api.conversion.lists import readable
-from tieline_api.cursors import Slice
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
-from tieline_api.internal.pod_credentials import token_secret_of
+from tieline_api.cluster import indexes, sorted_lists
+from tieline_api.cluster.etags import etag
+from tieline_api.cluster.writer import refuse_removal
+from tieline_api.credentials.credential_secrets import secret_references
+from tieline_api.credentials.tokens_in_use import token_secret_of
+from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import connections as rest
 from tieline_api.schemas.base import Empty
-from tieline_api.store.etags import etag
-from tieline_api.store.writer import refuse_removal
 from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.connection_create import create_connections, plan_connection
 from tieline_api.use_cases.connection_update import (
@@ -23,61 +18,70 @@ from tieline_api.use_cases.connection_update import (
     refuse_taken_name,
     update_connection_object,
 )
-from tieline_api.use_cases.connection_uses import is_used
-from tieline_api.use_cases.status_overlay import connection_with_findings, system_with_findings
 from tieline_api.use_cases.user_create import resolve_user
+from tieline_api.views.connection_uses import is_used
+from tieline_api.views.connections import connection_reply, page_of_connections
+from tieline_api.views.credential_secrets import ends_before
 from tieline_core.objects import Object
 
 CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
 
-
-def connection_reply(
-    world: ClusterCache, obj: Object, *, organisation: str, template: Object | None = None
-) -> rest.Connection:
-    """The REST form of a connection, with what it refers to looked up.
-
-    ``template`` is the one that it is used for, where that is not the one that it was created against.
-    """
-    system = world.referred(world.systems, obj, "systemRef")
-    return convert.connection_to_rest(
-        connection_with_findings(world, obj, system),
-        organisation=organisation,
-        system=system_with_findings(world, system) if system else None,
-        template=template or world.referred(world.templates, obj, "connectionTemplateRef"),
-        tokens=lambda credential: token_secret_of(world, obj, {"id": credential}),
-    )
+OPERATIONS = Operations("Connections")
 
 
-def page_of_connections(world: ClusterCache, page: Slice[Object], *, organisation: str) -> Reply:
-    """A page of connections, oldest first."""
-    shown = readable(page.items, lambda obj: connection_reply(world, obj, organisation=organisation))
-    body = rest.ConnectionPage(total_count=page.total, items=shown.items, next=page.next, prev=page.prev)
-    return Reply(body=body, warnings=shown.warnings)
-
-
-async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
-    """Returns a page of connections, oldest first; of one system or one user if you filter."""
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/connections",
+    id="listConnections",
+    summary="List connections",
+    permissions=permission("list", "connections"),
+    end_user=end_user_checks.own_connections,
+)
+async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply[rest.ConnectionPage]:
+    """Returns a page of connections, oldest first. You can filter by system, user, use and expiry."""
     rows = _chosen(call)
     if call.reach is not None:
         rows = [row for row in rows if call.reach.has_connection(row.obj)]
     page = sorted_lists.page(rows, kind="connections", **call.query.window)
-    return page_of_connections(call.platform.world, page, organisation=call.organisation.id)
+    return page_of_connections(call, page)
 
 
-async def get_connection(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    CONNECTION,
+    id="getConnection",
+    summary="Get a connection",
+    permissions=permission("get", "connections"),
+    end_user=end_user_checks.own_connection,
+    conditional=True,
+)
+async def get_connection(call: Call[None, None]) -> Reply[rest.Connection]:
     """Returns a connection. Values of credentials are never returned."""
-    world = call.platform.world
-    return _reply(call, world.need(world.connections, call.namespace, call.path["connection_id"]))
+    cluster = call.platform.cluster
+    return _reply(call, cluster.need(cluster.connections, call.namespace, call.path["connection_id"]))
 
 
-async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    f"{ORGANISATION}/connections",
+    id="createConnection",
+    summary="Create a connection",
+    permissions=permission("create", "connections"),
+    end_user=end_user_checks.created_connection,
+    link_sources={"connection_id": "/id", "template_id": "/connectionTemplateId"},
+    link_parameters={"connectionTemplateId": "template_id"},
+    size=BodyKind.CREDENTIALS,
+    success=201,
+    errors=(409, 502),
+)
+async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply[rest.Connection]:
     """Creates a connection to the system of a connection template.
 
     A static template that has no connection yet is linked to the new one. A connection with externalId belongs to that
     user, who is created if the external id is new, and is linked to no static template.
     """
-    world = call.platform.world
-    template = world.need(world.templates, call.namespace, call.body.connection_template_id)
+    cluster = call.platform.cluster
+    template = cluster.need(cluster.templates, call.namespace, call.body.connection_template_id)
     external = call.body.connection.external_id
     user = await resolve_user(call, external, field="connection.externalId") if external else None
     planned = plan_connection(
@@ -98,16 +102,27 @@ async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply:
     return _reply(call, obj)
 
 
-async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    CONNECTION,
+    id="updateConnection",
+    summary="Update connection",
+    permissions=permission("patch", "connections"),
+    end_user=end_user_checks.updated_connection,
+    size=BodyKind.CREDENTIALS,
+    errors=(409, 502),
+    conditional=True,
+)
+async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply[rest.Connection]:
     """Updates name, credentials and base URL. Fields and values that you leave out stay; credentials that you do not
     list are removed."""
     platform, body = call.platform, call.body
-    world = platform.world
-    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
-    system = world.referred(world.systems, obj, "systemRef")
+    cluster = platform.cluster
+    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
+    system = cluster.referred(cluster.systems, obj, "systemRef")
     if body.name is not None and body.name != obj["spec"]["name"]:
         refuse_taken_name(
-            world,
+            cluster,
             obj["spec"]["systemRef"]["name"],
             body.name,
             namespace=call.namespace,
@@ -129,22 +144,41 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
     return _reply(call, changed)
 
 
-async def delete_connection(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    CONNECTION,
+    id="deleteConnection",
+    summary="Delete a connection",
+    permissions=permission("delete", "connections"),
+    end_user=end_user_checks.deleted_connection,
+    success=204,
+)
+async def delete_connection(call: Call[None, None]) -> Reply[None]:
     """Deletes a connection and unlinks it from its templates."""
-    world = call.platform.world
-    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
+    cluster = call.platform.cluster
+    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
     name = obj["metadata"]["name"]
-    for template in await world.referring_now(world.templates, "connectionRef", call.namespace, name):
+    for template in await cluster.referring_now(cluster.templates, "connectionRef", call.namespace, name):
         await _unlink(call, template, obj)
-    await call.platform.writer.delete(world.connections, obj)
+    await call.platform.writer.delete(cluster.connections, obj)
     return Reply()
 
 
-async def link_connection(call: Call[None, rest.LinkBody]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    f"{CONNECTION}/link",
+    id="linkConnection",
+    summary="Link connection to environment",
+    permissions=(Permission("get", "connections"), Permission("patch", "connectiontemplates")),
+    link_parameters={"connectionTemplateId": "template_id"},
+    success=201,
+    empty=True,
+)
+async def link_connection(call: Call[None, rest.LinkBody]) -> Reply[Empty]:
     """Links a static template to this connection; it replaces the one that the template had."""
-    world = call.platform.world
-    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
-    template = world.need(world.templates, call.namespace, call.body.connection_template_id)
+    cluster = call.platform.cluster
+    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
+    template = cluster.need(cluster.templates, call.namespace, call.body.connection_template_id)
     if template["spec"]["systemRef"] != obj["spec"]["systemRef"]:
         raise errors.invalid("connectionTemplateId", "is a template of another system than the connection's")
 
@@ -156,145 +190,78 @@ async def link_connection(call: Call[None, rest.LinkBody]) -> Reply:
             )
         mine["spec"]["connectionRef"] = {"name": obj["metadata"]["name"]}
 
-    await call.platform.writer.change(world.templates, call.namespace, template["metadata"]["name"], change)
+    await call.platform.writer.change(cluster.templates, call.namespace, template["metadata"]["name"], change)
     return Reply()
 
 
-async def unlink_connection(call: Call[None, rest.LinkBody]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    f"{CONNECTION}/link",
+    id="unlinkConnection",
+    summary="Unlink connection from environment",
+    permissions=(Permission("get", "connections"), Permission("patch", "connectiontemplates")),
+    link_parameters={"connectionTemplateId": "template_id"},
+    success=204,
+)
+async def unlink_connection(call: Call[None, rest.LinkBody]) -> Reply[None]:
     """Unlinks the connection from a template. The answer is 404 when they are not linked."""
-    world = call.platform.world
-    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
-    template = world.need(world.templates, call.namespace, call.body.connection_template_id)
+    cluster = call.platform.cluster
+    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
+    template = cluster.need(cluster.templates, call.namespace, call.body.connection_template_id)
     if not _refers(template, "connectionRef", obj):
         raise errors.ApiError(404, "not_found", "The connection is not linked with this template")
     await _unlink(call, template, obj)
     return Reply()
 
 
-async def _unlink(call: Call[Any, Any], template: Object, connection: Object) -> None:
+async def _unlink(call: AnyCall, template: Object, connection: Object) -> None:
     def change(live: Object, mine: Object) -> None:
         if not _refers(live, "connectionRef", connection):
             return
         refuse_removal(live, ("connectionRef",), what=f'The link of the template "{live["spec"]["name"]}"')
         mine["spec"].pop("connectionRef", None)
 
-    templates = call.platform.world.templates
+    templates = call.platform.cluster.templates
     await call.platform.writer.change(templates, call.namespace, template["metadata"]["name"], change)
 
 
 def _chosen(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
     """The connections that the query asks for, in order."""
     rows = _of_system_and_user(call)
-    unused = call.query.unused
-    if unused is None:
-        return rows
-    return [row for row in rows if is_used(call.platform.world, row.obj) is not unused]
+    cluster, unused, moment = call.platform.cluster, call.query.unused, call.query.expires_before
+    if unused is not None:
+        rows = [row for row in rows if is_used(cluster, row.obj) is not unused]
+    if moment is not None:
+        rows = [row for row in rows if ends_before(cluster, row.obj, moment)]
+    return rows
 
 
 def _of_system_and_user(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
     """The connections of the query's system and user, in order; none of those that are not there."""
-    world, query, namespace = call.platform.world, call.query, call.namespace
-    system = world.find(world.systems, namespace, query.system_id) if query.system_id is not None else None
-    user = world.user(namespace, query.end_user_id) if query.end_user_id is not None else None
+    cluster, query, namespace = call.platform.cluster, call.query, call.namespace
+    system = (
+        cluster.find(cluster.systems, namespace, query.system_id) if query.system_id is not None else None
+    )
+    user = cluster.user(namespace, query.end_user_id) if query.end_user_id is not None else None
     if (query.system_id is not None and system is None) or (query.end_user_id is not None and user is None):
         return []
     if user is not None:
-        rows = world.ordered.connections_of_user.rows(indexes.key(namespace, user["metadata"]["name"]))
+        rows = cluster.ordered.connections_of_user.rows(indexes.key(namespace, user["metadata"]["name"]))
         return [row for row in rows if system is None or _refers(row.obj, "systemRef", system)]
     if system is not None:
-        return world.ordered.connections_of_system.rows(indexes.key(namespace, system["metadata"]["name"]))
-    return world.ordered.connections.rows(namespace)
+        return cluster.ordered.connections_of_system.rows(indexes.key(namespace, system["metadata"]["name"]))
+    return cluster.ordered.connections.rows(namespace)
 
 
 def _refers(obj: Object, field: str, target: Object) -> bool:
     return bool((obj["spec"].get(field) or {}).get("name") == target["metadata"]["name"])
 
 
-def _reply(call: Call[Any, Any], obj: Object) -> Reply:
-    world = call.platform.world
-    body = connection_reply(world, obj, organisation=call.organisation.id)
-    held = [token_secret_of(world, obj, item) for item in obj["spec"].get("credentials") or ()]
-    return Reply(body=body, etag=etag(obj, world.referred(world.systems, obj, "systemRef"), *held))
-
-
-OPERATIONS = (
-    Operation(
-        id="listConnections",
-        path=f"{ORGANISATION}/connections",
-        summary="List connections",
-        handler=list_connections,
-        permissions=permission("list", "connections"),
-        end_user=end_user_checks.own_connections,
-        response=rest.ConnectionPage,
-    ),
-    Operation(
-        id="createConnection",
-        method="POST",
-        path=f"{ORGANISATION}/connections",
-        summary="Create a connection",
-        handler=create_connection,
-        permissions=permission("create", "connections"),
-        end_user=end_user_checks.created_connection,
-        link_sources={"connection_id": "/id", "template_id": "/connectionTemplateId"},
-        link_parameters={"connectionTemplateId": "template_id"},
-        size=BodyKind.CREDENTIALS,
-        success=201,
-        response=rest.Connection,
-        errors=(409, 502),
-    ),
-    Operation(
-        id="getConnection",
-        path=CONNECTION,
-        summary="Get a connection",
-        handler=get_connection,
-        permissions=permission("get", "connections"),
-        end_user=end_user_checks.own_connection,
-        response=rest.Connection,
-        conditional=True,
-    ),
-    Operation(
-        id="updateConnection",
-        method="PUT",
-        path=CONNECTION,
-        summary="Update connection",
-        handler=update_connection,
-        permissions=permission("patch", "connections"),
-        end_user=end_user_checks.updated_connection,
-        size=BodyKind.CREDENTIALS,
-        response=rest.Connection,
-        errors=(409, 502),
-        conditional=True,
-    ),
-    Operation(
-        id="deleteConnection",
-        method="DELETE",
-        path=CONNECTION,
-        summary="Delete a connection",
-        handler=delete_connection,
-        permissions=permission("delete", "connections"),
-        end_user=end_user_checks.deleted_connection,
-        success=204,
-    ),
-    Operation(
-        id="linkConnection",
-        method="POST",
-        path=f"{CONNECTION}/link",
-        summary="Link connection to environment",
-        handler=link_connection,
-        permissions=(Permission("get", "connections"), Permission("patch", "connectiontemplates")),
-        link_parameters={"connectionTemplateId": "template_id"},
-        success=201,
-        response=Empty,
-        empty=True,
-    ),
-    Operation(
-        id="unlinkConnection",
-        method="DELETE",
-        path=f"{CONNECTION}/link",
-        summary="Unlink connection from environment",
-        handler=unlink_connection,
-        permissions=(Permission("get", "connections"), Permission("patch", "connectiontemplates")),
-        link_parameters={"connectionTemplateId": "template_id"},
-        success=204,
-    ),
-)
+def _reply(call: AnyCall, obj: Object) -> Reply[rest.Connection]:
+    cluster = call.platform.cluster
+    body = connection_reply(call, obj)
+    held = [token_secret_of(cluster, obj, item) for item in obj["spec"].get("credentials") or ()]
+    values = [cluster.secrets.get(call.namespace, name) for name in sorted(secret_references(obj))]
+    return Reply(
+        body=body, etag=etag(obj, cluster.referred(cluster.systems, obj, "systemRef"), *held, *values)
+    )

@@ -8,12 +8,12 @@ import orjson
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
 from tieline_api.body_limits import BodyKind
+from tieline_api.cluster.connector_results import version_exists
+from tieline_api.cluster.writer import IdTakenError
 from tieline_api.conversion import connectors as convert
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import connectors as rest
-from tieline_api.store.connector_results import version_exists
-from tieline_api.store.writer import IdTakenError
-from tieline_api.use_cases.connector_lookup import refuse_project_connector, versions_of
+from tieline_api.views.connector_lookup import refuse_project_connector, versions_of
 from tieline_core.connectors.descriptions.findings import (
     DescriptionTooLarge,
     ImportFinding,
@@ -28,6 +28,8 @@ from tieline_core.severity import Severity
 
 IMPORT = "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import"
 
+OPERATIONS = Operations("Connectors")
+
 
 class ImportRefusedError(errors.ApiError):
     """400 or 413 for a description that cannot be imported, with ``messages`` beside the error."""
@@ -37,7 +39,19 @@ class ImportRefusedError(errors.ApiError):
         return {**super().body(), "messages": [ImportFinding(self.message, Severity.ERROR).message()]}
 
 
-async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    IMPORT,
+    id="importConnector",
+    summary="Import an OpenAPI description as a connector's new version",
+    permissions=(Permission("create", "connectors"), Permission("create", "connectorversions")),
+    key_as_bearer=True,
+    size=BodyKind.UPLOAD,
+    upload=True,
+    success=201,
+    errors=(409,),
+)
+async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply[rest.ImportResult]:
     """Imports an OpenAPI description as a new version of a connector.
 
     A connector that is not there yet is made, with the id of the path and the API's own name. The answer
@@ -52,11 +66,11 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
         )
     if name.lower() in RESERVED:
         raise errors.invalid("version", f'"{name}" always means a version that is there; choose another name')
-    world = platform.world
-    known = world.find(world.connectors, call.namespace, identifier)
+    cluster = platform.cluster
+    known = cluster.find(cluster.connectors, call.namespace, identifier)
     if known is not None:
         refuse_project_connector(known, "deploy the project to change it, or import into another connector")
-    if world.find(world.connector_versions, call.namespace, version_id(identifier, name)):
+    if cluster.find(cluster.connector_versions, call.namespace, version_id(identifier, name)):
         raise version_exists(name)
     try:
         maps = await platform.importer.run(call.file, owner=call.organisation.id)
@@ -67,7 +81,7 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
     except UnreadableDescription as refused:
         raise ImportRefusedError(400, "malformed", str(refused)) from None
     head = head_of(maps[0])
-    connector = world.find(world.connectors, call.namespace, identifier)
+    connector = cluster.find(cluster.connectors, call.namespace, identifier)
     if connector is None:
         connector = await _created(call, identifier, head)
     siblings = versions_of(call, connector)
@@ -75,12 +89,12 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
     return Reply(parts=await _whole(call, connector, version, head, maps))
 
 
-async def _created(call: Call[Any, Any], identifier: str, head: Object) -> Object:
+async def _created(call: AnyCall, identifier: str, head: Object) -> Object:
     platform = call.platform
     spec = convert.new_connector_spec(head)
     try:
         return await platform.writer.create(
-            platform.world.connectors, call.namespace, identifier, spec, chosen_by_client=True
+            platform.cluster.connectors, call.namespace, identifier, spec, chosen_by_client=True
         )
     except IdTakenError:
         # Another first import made it in the same instant: this one adds its version.
@@ -91,7 +105,7 @@ async def _created(call: Call[Any, Any], identifier: str, head: Object) -> Objec
 
 
 async def _whole(
-    call: Call[Any, Any], connector: Object, version: Object, head: Object, maps: list[Map]
+    call: AnyCall, connector: Object, version: Object, head: Object, maps: list[Map]
 ) -> list[bytes]:
     """The import result, put together from the items as they are stored: no model is made of 20,000 actions."""
     shown = convert.connector_to_rest(
@@ -106,21 +120,3 @@ async def _whole(
         return parts
 
     return await asyncio.to_thread(extended)
-
-
-OPERATIONS = (
-    Operation(
-        id="importConnector",
-        method="POST",
-        path=IMPORT,
-        summary="Import an OpenAPI description as a connector's new version",
-        handler=import_description,
-        permissions=(Permission("create", "connectors"), Permission("create", "connectorversions")),
-        key_as_bearer=True,
-        size=BodyKind.UPLOAD,
-        upload=True,
-        success=201,
-        response=rest.ImportResult,
-        errors=(409,),
-    ),
-)

@@ -5,12 +5,12 @@ from typing import Any
 
 from tieline_api import cursors, errors
 from tieline_api.auth.permissions import permission
-from tieline_api.cache.sorted_lists import position
+from tieline_api.cluster.sorted_lists import position
 from tieline_api.conversion import connectors as convert
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import connectors as rest
 from tieline_api.schemas.base import PageQuery, SearchQuery
-from tieline_api.use_cases.connector_lookup import (
+from tieline_api.views.connector_lookup import (
     CONNECTOR,
     VERSION,
     need_connector,
@@ -23,33 +23,68 @@ from tieline_core.identity.ids import object_id, parse_id
 from tieline_core.objects import Object
 
 _ALL = 1_000_000
+_READ = permission("get", "connectorversions")
+
+OPERATIONS = Operations("Connectors")
 
 
-async def list_connectors(call: Call[SearchQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/connectors",
+    id="listConnectors",
+    summary="List connectors",
+    permissions=permission("list", "connectors"),
+)
+async def list_connectors(call: Call[SearchQuery, None]) -> Reply[rest.ConnectorPage]:
     """A page of connectors, oldest first; each as its default version has it."""
-    query, world = call.query, call.platform.world
+    query, cluster = call.query, call.platform.cluster
     needle = (query.search or "").casefold()
-    found = [obj for obj in world.connectors.list(call.namespace) if needle in obj["spec"]["name"].casefold()]
+    found = [
+        obj for obj in cluster.connectors.list(call.namespace) if needle in obj["spec"]["name"].casefold()
+    ]
     page = cursors.cut(found, kind="connectors", position=position, **query.window)
     items = await asyncio.gather(*(_connector(call, obj) for obj in page.items))
     return Reply(body=rest.ConnectorPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
 
 
-async def get_connector(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    CONNECTOR,
+    id="getConnector",
+    summary="Get a connector",
+    permissions=permission("get", "connectors"),
+)
+async def get_connector(call: Call[None, None]) -> Reply[rest.Connector]:
     """One connector, as its default version has it."""
     obj = need_connector(call)
     return Reply(body=await _connector(call, obj))
 
 
-async def delete_connector(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    CONNECTOR,
+    id="deleteConnector",
+    summary="Delete a connector with all its versions",
+    permissions=permission("delete", "connectors"),
+    success=204,
+    errors=(409,),
+)
+async def delete_connector(call: Call[None, None]) -> Reply[None]:
     """Removes a connector with all its versions."""
     platform, connector = call.platform, need_connector(call)
     refuse_project_connector(connector, "it goes with the project")
-    await platform.writer.delete(platform.world.connectors, connector)
+    await platform.writer.delete(platform.cluster.connectors, connector)
     return Reply()
 
 
-async def list_versions(call: Call[PageQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{CONNECTOR}/versions",
+    id="listConnectorVersions",
+    summary="List a connector's versions",
+    permissions=permission("list", "connectorversions"),
+)
+async def list_versions(call: Call[PageQuery, None]) -> Reply[rest.ConnectorVersionPage]:
     """A page of a connector's versions, newest first."""
     connector = need_connector(call)
     versions, place = versions_of(call, connector), version_order.position
@@ -62,7 +97,14 @@ async def list_versions(call: Call[PageQuery, None]) -> Reply:
     )
 
 
-async def get_version(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    VERSION,
+    id="getConnectorVersion",
+    summary="Get a version by id or name, or the latest, or the default one",
+    permissions=_READ,
+)
+async def get_version(call: Call[None, None]) -> Reply[rest.ConnectorVersion]:
     """One version by id or name (or latest, or default), with its messages."""
     connector = need_connector(call)
     version = need_version(call, connector)
@@ -70,22 +112,42 @@ async def get_version(call: Call[None, None]) -> Reply:
     return Reply(body=convert.version_to_rest(version, connector, versions_of(call, connector), head))
 
 
-async def list_actions(call: Call[PageQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET", f"{VERSION}/actions", id="listActions", summary="List a version's actions", permissions=_READ
+)
+async def list_actions(call: Call[PageQuery, None]) -> Reply[rest.ActionPage]:
     """A page of a version's actions, in the order of the description."""
     return await _items(call, "actions")
 
 
-async def list_triggers(call: Call[PageQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET", f"{VERSION}/triggers", id="listTriggers", summary="List a version's triggers", permissions=_READ
+)
+async def list_triggers(call: Call[PageQuery, None]) -> Reply[rest.TriggerPage]:
     """A page of a version's triggers, in the order of the description."""
     return await _items(call, "triggers")
 
 
-async def list_definitions(call: Call[rest.DefinitionsQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{VERSION}/definitions",
+    id="listDefinitions",
+    summary="List a version's definitions",
+    permissions=_READ,
+)
+async def list_definitions(call: Call[rest.DefinitionsQuery, None]) -> Reply[rest.DefinitionPage]:
     """A page of a version's definitions; with ``schemas=true`` each with its JSON Schema."""
     return await _items(call, "definitions", schemas=call.query.schemas)
 
 
-async def get_definition(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{VERSION}/definitions/{{definition_id}}",
+    id="getDefinition",
+    summary="Get a definition with its schema",
+    permissions=_READ,
+)
+async def get_definition(call: Call[None, None]) -> Reply[rest.DefinitionWithSchema]:
     """One definition with its schema, as the description has it."""
     results, version = call.platform.connectors, need_version(call, need_connector(call))
     identifier = parse_id(call.path["definition_id"]) or ""
@@ -103,7 +165,7 @@ def _with_schema(definition: bytes, schema: bytes) -> bytes:
     return definition[:-1] + b',"schema":' + schema + b"}"
 
 
-async def _items(call: Call[Any, None], name: str, *, schemas: bool = False) -> Reply:
+async def _items(call: Call[PageQuery, None], name: str, *, schemas: bool = False) -> Reply[Any]:
     query, version = call.query, need_version(call, need_connector(call))
     head = await call.platform.connectors.head(version)
     total, same = int(head[name]), object_id(version)
@@ -139,7 +201,7 @@ def _number(name: str, cursor: str, version: str) -> int:
     return int(number)
 
 
-async def _connector(call: Call[Any, Any], obj: Object) -> rest.Connector:
+async def _connector(call: AnyCall, obj: Object) -> rest.Connector:
     versions = versions_of(call, obj)
     shown = convert.default_of(obj, versions)
     head = await call.platform.connectors.head(shown) if shown else None
@@ -149,76 +211,5 @@ async def _connector(call: Call[Any, Any], obj: Object) -> rest.Connector:
         organisation=call.organisation.id,
         shown=shown,
         head=head,
-        project=call.platform.world.referred(call.platform.world.projects, obj, "projectRef"),
+        project=call.platform.cluster.referred(call.platform.cluster.projects, obj, "projectRef"),
     )
-
-
-_READ = permission("get", "connectorversions")
-
-OPERATIONS = (
-    Operation(
-        id="listConnectors",
-        path=f"{ORGANISATION}/connectors",
-        summary="List connectors",
-        handler=list_connectors,
-        permissions=permission("list", "connectors"),
-        response=rest.ConnectorPage,
-    ),
-    Operation(
-        id="getConnector",
-        path=CONNECTOR,
-        summary="Get a connector",
-        handler=get_connector,
-        permissions=permission("get", "connectors"),
-        response=rest.Connector,
-    ),
-    Operation(
-        id="deleteConnector",
-        method="DELETE",
-        path=CONNECTOR,
-        summary="Delete a connector with all its versions",
-        handler=delete_connector,
-        permissions=permission("delete", "connectors"),
-        success=204,
-        errors=(409,),
-    ),
-    Operation(
-        id="listConnectorVersions",
-        path=f"{CONNECTOR}/versions",
-        summary="List a connector's versions",
-        handler=list_versions,
-        permissions=permission("list", "connectorversions"),
-        response=rest.ConnectorVersionPage,
-    ),
-    Operation(
-        id="getConnectorVersion",
-        path=VERSION,
-        summary="Get a version by id or name, or the latest, or the default one",
-        handler=get_version,
-        permissions=_READ,
-        response=rest.ConnectorVersion,
-    ),
-    *(
-        Operation(
-            id=f"list{words.capitalize()}",
-            path=f"{VERSION}/{words}",
-            summary=f"List a version's {words}",
-            handler=handler,
-            permissions=_READ,
-            response=response,
-        )
-        for words, handler, response in (
-            ("actions", list_actions, rest.ActionPage),
-            ("triggers", list_triggers, rest.TriggerPage),
-            ("definitions", list_definitions, rest.DefinitionPage),
-        )
-    ),
-    Operation(
-        id="getDefinition",
-        path=f"{VERSION}/definitions/{{definition_id}}",
-        summary="Get a definition with its schema",
-        handler=get_definition,
-        permissions=_READ,
-        response=rest.DefinitionWithSchema,
-    ),
-)

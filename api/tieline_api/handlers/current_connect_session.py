@@ -7,9 +7,17 @@ from dataclasses import replace
 from tieline_api import errors
 from tieline_api.auth.connect_sessions import ConnectSession
 from tieline_api.auth.end_user_reach import EndUserReach
+from tieline_api.conversion.catalogue import credential_help
 from tieline_api.conversion.projects import EMPTY_SCHEMA
 from tieline_api.conversion.systems import template_to_rest
-from tieline_api.handlers.activation_lookup import (
+from tieline_api.http.operation import Call, Operations, Reply
+from tieline_api.schemas import connect_sessions as rest
+from tieline_api.schemas.base import JsonObject
+from tieline_api.schemas.connections import Connection
+from tieline_api.schemas.templates import ConnectionTemplate
+from tieline_api.use_cases import end_user_checks
+from tieline_api.use_cases.url_values import may_set
+from tieline_api.views.activation_lookup import (
     EnvironmentRef,
     activation_to_rest,
     activations_of,
@@ -17,13 +25,8 @@ from tieline_api.handlers.activation_lookup import (
     find_environment,
     verdicts_about,
 )
-from tieline_api.handlers.connections import connection_reply
-from tieline_api.http.operation import Call, Operation, Reply
-from tieline_api.schemas import connect_sessions as rest
-from tieline_api.schemas.base import JsonObject
-from tieline_api.schemas.connections import Connection
-from tieline_api.use_cases import end_user_checks
-from tieline_api.use_cases.status_overlay import system_with_findings
+from tieline_api.views.connections import connection_reply
+from tieline_api.views.status_overlay import system_with_findings
 from tieline_core.identity.ids import format_time, object_id
 from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.objects import Object, ObjectView
@@ -33,8 +36,19 @@ logger = logging.getLogger(__name__)
 CURRENT = "/api/v2/connect/session"
 _MAX_CONNECTIONS = 200
 
+OPERATIONS = Operations("Connect sessions")
 
-async def get_current_session(call: Call[None, None]) -> Reply:
+
+@OPERATIONS.add(
+    "GET",
+    CURRENT,
+    id="getCurrentConnectSession",
+    summary="Get the connect session of the request, and what its user can connect",
+    permissions=(),
+    end_user=end_user_checks.itself,
+    errors=(403, 404),
+)
+async def get_current_session(call: Call[None, None]) -> Reply[rest.CurrentConnectSession]:
     """Returns the session that the request comes with, what its user can connect, and what is connected.
 
     Of more than 200 connections, the newest are returned; the list of connections has all of them.
@@ -61,9 +75,12 @@ async def get_current_session(call: Call[None, None]) -> Reply:
         allowed_origins=list(session.origins),
         expires_at=format_time(session.expires_at),
         templates=[
-            template_to_rest(template, system, organisation=call.organisation.id)
+            _with_inputs_to_ask(
+                template_to_rest(template, system, organisation=call.organisation.id), reach, system
+            )
             for template, system in offered
         ],
+        variables=_shown_variables(session, [system for _, system in offered]),
         systems=list({one.id: one for one in map(_named, (system for _, system in offered))}.values()),
         connections=_connections(call, reach),
         activation=activation_to_rest(call, environment, active, verdicts) if active else None,
@@ -72,10 +89,20 @@ async def get_current_session(call: Call[None, None]) -> Reply:
     return Reply(body=body, headers={"Cache-Control": "no-store"})
 
 
-async def end_current_session(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    CURRENT,
+    id="endCurrentConnectSession",
+    summary="End the connect session of the request",
+    permissions=(),
+    end_user=end_user_checks.itself,
+    success=204,
+    errors=(403, 404),
+)
+async def end_current_session(call: Call[None, None]) -> Reply[None]:
     """Ends the session that the request comes with: its token is good for nothing from now on."""
     call, session, _ = _need(call)
-    sessions, cache = call.platform.connect_sessions, call.platform.world.connect_sessions
+    sessions, cache = call.platform.connect_sessions, call.platform.cluster.connect_sessions
     secret = sessions.secret(call.namespace, session.id)
     if secret is not None:
         metadata = secret["metadata"]
@@ -92,66 +119,73 @@ def _need(call: Call[None, None]) -> tuple[Call[None, None], ConnectSession, End
     if scope is None or not scope.session:
         raise errors.forbidden("This is about the connect session of the request, and it has none")
     (identifier,) = call.caller.organisations or ("",)
-    organisation = platform.world.organisation(identifier)
+    organisation = platform.cluster.organisation(identifier)
     session = platform.connect_sessions.find(organisation.namespace, scope.session) if organisation else None
     if organisation is None or session is None:
         raise errors.unavailable("This replica does not know the session yet: try again", retry_after=1)
     there = replace(call, organisation=organisation)
-    return there, session, EndUserReach(platform.world, organisation.namespace, scope)
+    return there, session, EndUserReach(platform.cluster, organisation.namespace, scope)
 
 
 def _offered(
     call: Call[None, None], environment: EnvironmentRef, reach: EndUserReach
 ) -> list[tuple[Object, ObjectView]]:
     """The templates that the user can connect, each with its system."""
-    world = call.platform.world
+    cluster = call.platform.cluster
     found = [one for one in dynamic_templates(call, environment) if reach.has_template(one)]
     if reach.scope.connection:
-        again = world.find(world.connections, call.namespace, reach.scope.connection)
+        again = cluster.find(cluster.connections, call.namespace, reach.scope.connection)
         system = again["spec"]["systemRef"] if again else None
         found = [one for one in found if one["spec"]["systemRef"] == system]
     return [
-        (one, system_with_findings(world, system))
+        (one, system_with_findings(cluster, system))
         for one in found
-        if (system := world.referred(world.systems, one, "systemRef")) is not None
+        if (system := cluster.referred(cluster.systems, one, "systemRef")) is not None
     ]
 
 
-def _named(system: ObjectView) -> rest.Named:
-    return rest.Named(id=object_id(system), name=system["spec"]["name"])
+def _with_inputs_to_ask(
+    template: ConnectionTemplate, reach: EndUserReach, system: ObjectView
+) -> ConnectionTemplate:
+    asked = [one for one in template.inputs or () if may_set(reach.scope, system, one.name)]
+    return template.model_copy(update={"inputs": asked or None})
+
+
+def _shown_variables(session: ConnectSession, systems: Sequence[ObjectView]) -> list[rest.ShownVariable]:
+    """What the application has set, of the inputs of these systems, and does not hide."""
+    values = {one.name: one.value for one in session.variables if not one.hidden}
+    return [
+        rest.ShownVariable(
+            name=about["name"],
+            value=values[about["name"]],
+            system_id=identifier,
+            label=about.get("label"),
+            suffix=about.get("suffix"),
+        )
+        for identifier, system in {object_id(one): one for one in systems}.items()
+        for about in system["spec"].get("inputs") or ()
+        if about["name"] in values
+    ]
+
+
+def _named(system: ObjectView) -> rest.SessionSystem:
+    spec = system["spec"]
+    key, found = credential_help(spec)
+    return rest.SessionSystem(
+        id=object_id(system),
+        name=spec["name"],
+        has_check=bool(spec.get("check")),
+        catalogue=key,
+        help=found or None,
+    )
 
 
 def _connections(call: Call[None, None], reach: EndUserReach) -> list[Connection]:
-    world = call.platform.world
+    cluster = call.platform.cluster
     found: Sequence[Object] = (
-        world.referring(world.connections, "user", call.namespace, reach.user["metadata"]["name"])
+        cluster.referring(cluster.connections, "user", call.namespace, reach.user["metadata"]["name"])
         if reach.user
         else []
     )
     own = [one for one in found if reach.has_connection(one)][-_MAX_CONNECTIONS:]
-    return [connection_reply(world, one, organisation=call.organisation.id) for one in own]
-
-
-OPERATIONS = (
-    Operation(
-        id="getCurrentConnectSession",
-        path=CURRENT,
-        summary="Get the connect session of the request, and what its user can connect",
-        handler=get_current_session,
-        permissions=(),
-        end_user=end_user_checks.itself,
-        response=rest.CurrentConnectSession,
-        errors=(403, 404),
-    ),
-    Operation(
-        id="endCurrentConnectSession",
-        method="DELETE",
-        path=CURRENT,
-        summary="End the connect session of the request",
-        handler=end_current_session,
-        permissions=(),
-        end_user=end_user_checks.itself,
-        success=204,
-        errors=(403, 404),
-    ),
-)
+    return [connection_reply(call, one) for one in own]

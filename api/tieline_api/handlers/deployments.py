@@ -1,21 +1,24 @@
 """Files, versions, deploying, suspending: what changes what runs."""
 
 import time
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 from tieline_api import cursors, errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.body_limits import BodyKind
-from tieline_api.cache.sorted_lists import position
+from tieline_api.cluster.etags import etag
+from tieline_api.cluster.sorted_lists import position
 from tieline_api.conversion import projects as convert
 from tieline_api.conversion import versions as versions_to_rest
 from tieline_api.handlers.projects import PROJECT
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import projects as rest
 from tieline_api.schemas import versions
 from tieline_api.schemas.base import PageQuery
-from tieline_api.store.etags import etag
 from tieline_api.use_cases.project_files_input import (
+    DeployCandidate,
+    Pairs,
     deploy_findings,
     files_to_rest,
     given_files,
@@ -25,31 +28,53 @@ from tieline_api.use_cases.project_files_input import (
     set_files,
     set_labels,
 )
-from tieline_api.use_cases.project_lookup import (
+from tieline_api.use_cases.rollout_wait import wait_for_rollout, wait_until_suspended
+from tieline_api.use_cases.version_create import create_version
+from tieline_api.views.project_lookup import (
     change_project,
+    deploy_note,
     environment_by_name_or_id,
     need_environment,
     need_project,
     need_version,
     project_reply,
+    refuse_change,
     set_environment,
 )
-from tieline_api.use_cases.rollout_wait import wait_for_rollout
-from tieline_api.use_cases.version_create import create_version
-from tieline_core.identity.ids import object_id
-from tieline_core.objects import Object
+from tieline_core.identity.ids import new_id, object_id, object_name
+from tieline_core.objects import Object, ObjectView
 
 VERSIONS = f"{PROJECT}/versions"
+_DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversions"))
+
+OPERATIONS = Operations("Projects")
 
 
-async def get_files(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{PROJECT}/files",
+    id="getFiles",
+    summary="Get files",
+    permissions=permission("get", "projects"),
+    errors=(409,),
+)
+async def get_files(call: Call[None, None]) -> Reply[rest.CurrentFiles]:
     """Returns the current files, which may differ from what environments serve."""
     obj = need_project(call)
     files = await call.platform.files.current(obj)
     return Reply(body=files_to_rest(files, obj["spec"].get("labels") or {}))
 
 
-async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    f"{PROJECT}/files",
+    id="updateFiles",
+    summary="Update files, without deploying them",
+    permissions=permission("patch", "projects"),
+    size=BodyKind.FILES,
+    conditional=True,
+)
+async def put_files(call: Call[None, rest.FilesBody]) -> Reply[rest.CurrentFiles]:
     """Replaces the current files, without deploying them."""
     platform = call.platform
     obj = need_project(call)
@@ -65,7 +90,17 @@ async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
     return Reply(body=files_to_rest(files, changed["spec"].get("labels") or {}))
 
 
-async def patch_files(call: Call[None, rest.FilesPatch]) -> Reply:
+@OPERATIONS.add(
+    "PATCH",
+    f"{PROJECT}/files",
+    id="patchFiles",
+    summary="Change single files, without deploying them",
+    permissions=permission("patch", "projects"),
+    size=BodyKind.FILES,
+    success=204,
+    conditional=True,
+)
+async def patch_files(call: Call[None, rest.FilesPatch]) -> Reply[None]:
     """Changes the files that are named and leaves the others as they are: a file without content (null) is removed, and
     so is a label without a value. Deploys nothing."""
     platform, body = call.platform, call.body
@@ -93,7 +128,18 @@ async def patch_files(call: Call[None, rest.FilesPatch]) -> Reply:
     return Reply(etag=etag(changed))
 
 
-async def validate(call: Call[rest.EnvironmentChoice, versions.ValidateBody]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    f"{PROJECT}/validate",
+    id="validateProject",
+    summary="Check files as a deploy would",
+    permissions=permission("patch", "projects"),
+    body_optional=True,
+    size=BodyKind.FILES,
+)
+async def validate(
+    call: Call[rest.EnvironmentChoice, versions.ValidateBody],
+) -> Reply[versions.ValidationAnswer]:
     """Checks files as a deploy to the environment would, and stores nothing. Without files in the body, the current
     files are checked."""
     platform, body = call.platform, call.body
@@ -102,14 +148,24 @@ async def validate(call: Call[rest.EnvironmentChoice, versions.ValidateBody]) ->
     labels = (obj["spec"].get("labels") or {}) if body.labels is None else body.labels
     files = await platform.files.current(obj) if body.files is None else given_files(body.files)
     began = time.monotonic()
-    found = await deploy_findings(platform, obj, environment, files, labels)
+    found = await deploy_findings(platform, _candidate(call, obj, environment, files, labels))
     milliseconds = round((time.monotonic() - began) * 1000)
     return Reply(
         body=versions_to_rest.validation(object_id(obj), environment, found, milliseconds=milliseconds)
     )
 
 
-async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    f"{PROJECT}/deploy",
+    id="deployProject",
+    summary="Deploy project",
+    permissions=_DEPLOY,
+    body_optional=True,
+    size=BodyKind.FILES,
+    conditional=True,
+)
+async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply[rest.Project]:
     """Creates a version of the files and deploys it to an environment.
 
     Without files in the body, the current files are deployed. The answer is 422 with the findings when the files
@@ -126,57 +182,103 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
         files = await platform.files.current(obj)
     else:
         files = given_files(body.files)
-    await refuse_unrunnable(platform, obj, environment, files, labels)
-    version = await create_version(
+    warnings = await refuse_unrunnable(platform, _candidate(call, obj, environment, files, labels))
+    identifier = new_id()
+    references = platform.files.references(obj, dict(files))
+    name = object_name(identifier)
+    note = deploy_note(name, call.caller.username, body, described=body.version_description or "")
+
+    def change(live: Object, mine: Object) -> None:
+        if body.files is not None:
+            set_files(live, mine, references=references, labels=labels)
+        elif body.labels is not None:
+            set_labels(live, mine, labels)
+        set_environment(live, mine, environment, version=name, suspended=False, deployNote=note)
+
+    await refuse_change(call, obj, change)
+    await create_version(
         platform,
         obj,
         files,
         labels,
+        identifier=identifier,
         author=call.caller.username,
         name=body.version_name,
         description=body.version_description,
     )
-
-    def change(live: Object, mine: Object) -> None:
-        if body.files is not None:
-            set_files(live, mine, references=version["spec"]["configMaps"], labels=labels)
-        elif body.labels is not None:
-            set_labels(live, mine, labels)
-        set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
-
-    return await _deployed(call, await change_project(call, obj, change), environment)
+    return await _deployed(call, await change_project(call, obj, change), environment, warnings)
 
 
-async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply:
-    """Stops an environment. Deploy to it to start it again."""
+@OPERATIONS.add(
+    "POST",
+    f"{PROJECT}/suspend",
+    id="suspendProject",
+    summary="Suspend project",
+    permissions=permission("patch", "projects"),
+)
+async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply[rest.Project]:
+    """Stops an environment. Deploy to it to start it again. With ``wait`` the answer comes when nothing of it runs any
+    more, or when that time is over."""
     obj = need_project(call)
     environment = environment_by_name_or_id(obj, call.query.environment)
 
     def change(live: Object, mine: Object) -> None:
         set_environment(live, mine, environment, suspended=True)
 
-    return await project_reply(call.platform, await change_project(call, obj, change))
+    changed = await change_project(call, obj, change)
+    if seconds := call.query.wait:
+        changed = await wait_until_suspended(call.platform, changed, environment, seconds=seconds)
+    return await project_reply(call.platform, changed)
 
 
-async def list_versions(call: Call[PageQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    VERSIONS,
+    id="listVersions",
+    summary="List versions, newest first",
+    tag="Versions",
+    permissions=permission("list", "projectversions"),
+)
+async def list_versions(call: Call[PageQuery, None]) -> Reply[versions.VersionPage]:
     """Returns a page of the versions that are kept, newest first."""
-    world = call.platform.world
+    cluster = call.platform.cluster
     obj = need_project(call)
-    found = world.referring(world.versions, "project", call.namespace, obj["metadata"]["name"])
+    found = cluster.referring(cluster.versions, "project", call.namespace, obj["metadata"]["name"])
     kind = f"versions/{object_id(obj)}"
     page = cursors.cut(found, kind=kind, position=position, newest_first=True, **call.query.window)
     items = [convert.version_to_rest(version) for version in page.items]
-    return Reply(body=rest.VersionPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
+    return Reply(
+        body=versions.VersionPage(total_count=page.total, items=items, next=page.next, prev=page.prev)
+    )
 
 
-async def get_version_files(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{VERSIONS}/{{version_id}}/files",
+    id="getVersionFiles",
+    summary="Get the files of a version",
+    tag="Versions",
+    permissions=permission("get", "projectversions"),
+    errors=(409,),
+)
+async def get_version_files(call: Call[None, None]) -> Reply[rest.CurrentFiles]:
     """Returns the files and labels of a version."""
     version = need_version(call, need_project(call), call.path["version_id"])
     files = await call.platform.files.of_version(version)
     return Reply(body=files_to_rest(files, version["spec"].get("labels") or {}))
 
 
-async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    f"{VERSIONS}/{{version_id}}/deploy",
+    id="deployVersion",
+    summary="Deploy a version that is there: roll back or promote",
+    tag="Versions",
+    permissions=permission("patch", "projects"),
+    body_optional=True,
+    conditional=True,
+)
+async def deploy_version(call: Call[rest.DeployQuery, rest.DeployReason]) -> Reply[rest.Project]:
     """Deploys an existing version to an environment: roll back, or promote from another environment."""
     platform = call.platform
     obj = need_project(call)
@@ -184,116 +286,33 @@ async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
     environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
     files = await platform.files.of_version(version)
     labels = version["spec"].get("labels") or {}
-    await refuse_unrunnable(platform, obj, environment, files, labels)
+    warnings = await refuse_unrunnable(platform, _candidate(call, obj, environment, files, labels))
+    name = version["metadata"]["name"]
+    note = deploy_note(name, call.caller.username, call.body)
 
     def change(live: Object, mine: Object) -> None:
-        set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
+        set_environment(live, mine, environment, version=name, suspended=False, deployNote=note)
 
-    return await _deployed(call, await change_project(call, obj, change), environment)
+    return await _deployed(call, await change_project(call, obj, change), environment, warnings)
 
 
-async def _deployed(call: Call[rest.DeployQuery, Any], project: Object, environment: str) -> Reply:
+def _candidate(
+    call: AnyCall, project: ObjectView, environment: str, files: Pairs, labels: Mapping[str, str]
+) -> DeployCandidate:
+    return DeployCandidate(
+        organisation=call.organisation.id,
+        project=project,
+        environment=environment,
+        files=files,
+        labels=labels,
+    )
+
+
+async def _deployed(
+    call: Call[rest.DeployQuery, object], project: Object, environment: str, warnings: tuple[str, ...]
+) -> Reply[rest.Project]:
     """The project; with ``wait`` once the rollout has ended."""
     seconds = call.query.wait
     if seconds:
         project = await wait_for_rollout(call.platform, project, environment, seconds=seconds)
-    return await project_reply(call.platform, project)
-
-
-_DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversions"))
-
-OPERATIONS = (
-    Operation(
-        id="getFiles",
-        path=f"{PROJECT}/files",
-        summary="Get files",
-        handler=get_files,
-        permissions=permission("get", "projects"),
-        response=rest.CurrentFiles,
-        errors=(409,),
-    ),
-    Operation(
-        id="updateFiles",
-        method="PUT",
-        path=f"{PROJECT}/files",
-        summary="Update files, without deploying them",
-        handler=put_files,
-        permissions=permission("patch", "projects"),
-        size=BodyKind.FILES,
-        response=rest.CurrentFiles,
-        conditional=True,
-    ),
-    Operation(
-        id="patchFiles",
-        method="PATCH",
-        path=f"{PROJECT}/files",
-        summary="Change single files, without deploying them",
-        handler=patch_files,
-        permissions=permission("patch", "projects"),
-        size=BodyKind.FILES,
-        success=204,
-        conditional=True,
-    ),
-    Operation(
-        id="validateProject",
-        method="PUT",
-        path=f"{PROJECT}/validate",
-        summary="Check files as a deploy would",
-        handler=validate,
-        permissions=permission("patch", "projects"),
-        body_optional=True,
-        size=BodyKind.FILES,
-        response=versions.ValidationAnswer,
-    ),
-    Operation(
-        id="deployProject",
-        method="PUT",
-        path=f"{PROJECT}/deploy",
-        summary="Deploy project",
-        handler=deploy,
-        permissions=_DEPLOY,
-        body_optional=True,
-        size=BodyKind.FILES,
-        response=rest.Project,
-        conditional=True,
-    ),
-    Operation(
-        id="suspendProject",
-        method="POST",
-        path=f"{PROJECT}/suspend",
-        summary="Suspend project",
-        handler=suspend,
-        permissions=permission("patch", "projects"),
-        response=rest.Project,
-    ),
-    Operation(
-        id="listVersions",
-        path=VERSIONS,
-        summary="List versions, newest first",
-        tag="Versions",
-        handler=list_versions,
-        permissions=permission("list", "projectversions"),
-        response=rest.VersionPage,
-    ),
-    Operation(
-        id="getVersionFiles",
-        path=f"{VERSIONS}/{{version_id}}/files",
-        summary="Get the files of a version",
-        tag="Versions",
-        handler=get_version_files,
-        permissions=permission("get", "projectversions"),
-        response=rest.CurrentFiles,
-        errors=(409,),
-    ),
-    Operation(
-        id="deployVersion",
-        method="PUT",
-        path=f"{VERSIONS}/{{version_id}}/deploy",
-        summary="Deploy a version that is there: roll back or promote",
-        tag="Versions",
-        handler=deploy_version,
-        permissions=permission("patch", "projects"),
-        response=rest.Project,
-        conditional=True,
-    ),
-)
+    return replace(await project_reply(call.platform, project), warnings=warnings)

@@ -1,32 +1,42 @@
 """Calling the webhooks of an environment through the API."""
 
 import base64
-import binascii
-from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.conversion import projects as convert
 from tieline_api.environment_calls import WebhookAnswer, WebhookRequest, request_target, sendable_headers
 from tieline_api.handlers.environments import ENVIRONMENTS
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.http.request_body import member_text
 from tieline_api.schemas import environments as rest
-from tieline_api.use_cases.project_lookup import need_environment, need_project, versions_of
-from tieline_core.identity.names import current_workload
+from tieline_api.views.project_lookup import need_environment, need_project, versions_of
+from tieline_core.identity.names import workload_name
 from tieline_core.objects import ObjectView
 
+OPERATIONS = Operations("Environments")
 
-async def call_environment(call: Call[rest.CallQuery, rest.WebhookCall]) -> Reply:
+
+@OPERATIONS.add(
+    "POST",
+    f"{ENVIRONMENTS}/call",
+    id="callEnvironment",
+    summary="Call a webhook of an environment",
+    permissions=permission("patch", "projects"),
+    keeps_body=True,
+    errors=(409, 502, 504),
+)
+async def call_environment(call: Call[rest.CallQuery, rest.WebhookCall]) -> Reply[rest.WebhookAnswer]:
     """Calls a webhook of an environment inside the cluster, and returns its answer, whatever its status. The request
-    has the headers and the body that you send here, and nothing else of your request. Redirects are not followed. The
-    answer is 504 when the webhook does not answer in 75 s, and 502 when no pod serves."""
+    has the headers and the body that you send here, and nothing else of your request. Bodies that are strings are in
+    Base64, also the answer's, unless bodyEncoding is text. Redirects are not followed. The answer is 504 when the
+    webhook does not answer in 75 s, and 502 when no pod serves."""
     body = call.body
     obj = need_project(call)
-    name = need_environment(obj, identifier=call.query.env_id, fields=("env_id", "env_id"))
+    name = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
     _need_serving(call, obj, name)
     headers = sendable_headers({name: _values(value) for name, value in body.headers.items()})
-    content = _content(call)
+    content = sent_body(body, call.raw)
     typed = any(name.lower() == "content-type" for name, _ in headers)
     if content is not None and not isinstance(body.body, str) and not typed:
         headers.append(("Content-Type", "application/json"))
@@ -37,15 +47,16 @@ async def call_environment(call: Call[rest.CallQuery, rest.WebhookCall]) -> Repl
         headers=headers,
         body=content,
     )
-    workload = current_workload(obj, name)
-    return Reply(body=_shown(await call.platform.environment_calls.call(call.namespace, workload, request)))
+    workload = workload_name(obj["metadata"]["name"], name)
+    answer = await call.platform.environment_calls.call(call.namespace, workload, request)
+    return Reply(body=answer_to_rest(answer, as_text=body.body_encoding == "text"))
 
 
-def _need_serving(call: Call[Any, Any], project: ObjectView, name: str) -> None:
+def _need_serving(call: AnyCall, project: ObjectView, name: str) -> None:
     """ApiError 409 where nothing can answer: a draft, or a suspended environment."""
-    item = next(one for one in convert.environment_items(project) if one["name"] == name)
+    item = convert.environment_item(project, name)
     status = convert.environment_status(project, name)
-    if convert.served_version(item, status, versions_of(call.platform.world, project)) is None:
+    if convert.served_version(item, status, versions_of(call.platform.cluster, project)) is None:
         raise errors.conflict(f'Nothing is deployed to the environment "{name}" yet: deploy it first')
     if item.get("suspended"):
         raise errors.conflict(f'The environment "{name}" is suspended: deploy it to start it again')
@@ -55,39 +66,39 @@ def _values(value: rest.HeaderValues) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _content(call: Call[rest.CallQuery, rest.WebhookCall]) -> bytes | None:
-    """The body to send; ApiError 422 for one that is not Base64 although it should be."""
-    body = call.body.body
-    if call.body.body_encoding is not None:
-        try:
-            return base64.b64decode(body if isinstance(body, str) else b"!", validate=True)
-        except (binascii.Error, ValueError):
-            raise errors.invalid("body", "must be a string in Base64, as bodyEncoding says") from None
-    if isinstance(body, str):
+def sent_body(given: rest.WebhookCall, raw: bytes) -> bytes | None:
+    """The body to send; ApiError 422 for a string that is not Base64 although it should be.
+
+    ``raw`` is the request's own body: JSON is sent as it is written there.
+    """
+    body = given.body
+    if body is None:
+        return None
+    if not isinstance(body, str):
+        return member_text(raw, "body")
+    if given.body_encoding == "text":
         return body.encode()
-    return None if body is None else member_text(call.raw, "body")
-
-
-def _shown(answer: WebhookAnswer) -> rest.WebhookAnswer:
     try:
-        text, encoding = answer.body.decode(), None
-    except UnicodeDecodeError:
-        text, encoding = base64.b64encode(answer.body).decode(), "base64"
-    return rest.WebhookAnswer.model_validate(
-        {"status": answer.status, "headers": answer.headers, "body": text, "bodyEncoding": encoding}
+        return base64.b64decode(body, validate=True)
+    except ValueError:
+        raise errors.invalid(
+            "body", 'is no Base64: encode it, send JSON instead of a string, or add "bodyEncoding": "text"'
+        ) from None
+
+
+def answer_to_rest(answer: WebhookAnswer, *, as_text: bool) -> rest.WebhookAnswer:
+    """The answer as REST has it, in Base64 unless ``as_text`` and UTF-8."""
+    text = _text(answer.body) if as_text else None
+    return rest.WebhookAnswer(
+        status=answer.status,
+        headers=dict(answer.headers),
+        body=base64.b64encode(answer.body).decode() if text is None else text,
+        body_encoding="base64" if text is None else "text",
     )
 
 
-OPERATIONS = (
-    Operation(
-        id="callEnvironment",
-        method="POST",
-        path=f"{ENVIRONMENTS}/call",
-        summary="Call a webhook of an environment",
-        handler=call_environment,
-        permissions=permission("patch", "projects"),
-        keeps_body=True,
-        response=rest.WebhookAnswer,
-        errors=(409, 502, 504),
-    ),
-)
+def _text(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None

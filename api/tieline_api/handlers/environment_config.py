@@ -2,16 +2,29 @@
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
-from tieline_api.handlers.activation_lookup import environment_in_path
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.cluster.etags import etag
+from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.schemas import environments as rest
-from tieline_api.store.etags import etag
 from tieline_api.use_cases.environment_changes import set_runtime
-from tieline_api.use_cases.project_lookup import change_project
+from tieline_api.views.activation_lookup import EnvironmentRef, environment_in_path
+from tieline_api.views.project_lookup import change_project
+from tieline_api.views.status_overlay import secret_facts
+from tieline_core.credentials.validation.variable_findings import variable_problem
 from tieline_core.objects import Object
 
+OPERATIONS = Operations("Environments")
 
-async def update_config(call: Call[None, rest.EnvironmentConfigUpdate]) -> Reply:
+
+@OPERATIONS.add(
+    "PUT",
+    f"{ORGANISATION}/environments/{{environment_id}}/config",
+    id="updateEnvironmentConfig",
+    summary="Update how an environment runs its code",
+    permissions=permission("patch", "projects"),
+    success=204,
+    conditional=True,
+)
+async def update_config(call: Call[None, rest.EnvironmentConfigUpdate]) -> Reply[None]:
     """Changes how an environment runs its code; what you leave out stays. Pods are replaced one by one where that is
     needed. The values are those of the environment; where it has none, the project's apply."""
     body = call.body
@@ -32,18 +45,20 @@ async def update_config(call: Call[None, rest.EnvironmentConfigUpdate]) -> Reply
     def change(live: Object, mine: Object) -> None:
         set_runtime(live, mine, environment.name, changes)
 
-    return Reply(etag=etag(await change_project(call, environment.project, change)))
+    changed = await change_project(call, environment.project, change)
+    return Reply(etag=etag(changed), warnings=await _warnings(call, environment))
 
 
-OPERATIONS = (
-    Operation(
-        id="updateEnvironmentConfig",
-        method="PUT",
-        path=f"{ORGANISATION}/environments/{{environment_id}}/config",
-        summary="Update how an environment runs its code",
-        handler=update_config,
-        permissions=permission("patch", "projects"),
-        success=204,
-        conditional=True,
-    ),
-)
+async def _warnings(
+    call: Call[None, rest.EnvironmentConfigUpdate], environment: EnvironmentRef
+) -> tuple[str, ...]:
+    """Why variables cannot have their values yet: pods are not replaced until they can."""
+    platform, project = call.platform, environment.project["metadata"]["name"]
+    keys = [(one.name, one.value_from.secret_key_ref) for one in call.body.env or () if one.value_from]
+    await platform.secret_reads.fetch(call.namespace, {key.name for _, key in keys})
+    warnings = []
+    for name, key in keys:
+        facts = secret_facts(platform.cluster, call.namespace, key.name)
+        if problem := variable_problem(facts, key.key, project, environment.name):
+            warnings.append(f"The environment variable {name}: {problem}")
+    return tuple(warnings)

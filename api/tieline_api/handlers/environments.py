@@ -1,37 +1,52 @@
 """Environments of a project: creating, copying, promoting and deleting them."""
 
 from dataclasses import replace
-from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import projects as convert
-from tieline_api.handlers.activation_lookup import check_variables
 from tieline_api.handlers.activations import create_or_change
 from tieline_api.handlers.projects import PROJECT
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import environments as rest
 from tieline_api.schemas.projects import Project
 from tieline_api.use_cases.environment_changes import add_environment, refuse_new_name, remove_environment
-from tieline_api.use_cases.project_files_input import refuse_unrunnable
-from tieline_api.use_cases.project_lookup import (
+from tieline_api.use_cases.project_files_input import DeployCandidate, refuse_unrunnable
+from tieline_api.use_cases.rollout_wait import wait_for_rollout
+from tieline_api.use_cases.template_copies import copy_templates, new_objects
+from tieline_api.views.activation_lookup import check_variables
+from tieline_api.views.project_lookup import (
     change_project,
+    deploy_note,
     need_environment,
     need_project,
     project_reply,
     set_environment,
     versions_of,
 )
-from tieline_api.use_cases.rollout_wait import wait_for_rollout
-from tieline_api.use_cases.template_copies import copy_templates, new_objects
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.objects import Object, ObjectView
 
 ENVIRONMENTS = f"{PROJECT}/environments"
 ENVIRONMENT = f"{ENVIRONMENTS}/{{environment_id}}"
+_DELETE = (
+    Permission("patch", "projects"),
+    Permission("delete", "connectiontemplates"),
+    Permission("delete", "activations"),
+    Permission("delete", "notifications"),
+)
+
+OPERATIONS = Operations("Environments")
 
 
-async def create_environment(call: Call[None, rest.EnvironmentCreate]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    ENVIRONMENTS,
+    id="createEnvironment",
+    summary="Create an environment",
+    permissions=permission("patch", "projects"),
+)
+async def create_environment(call: Call[None, rest.EnvironmentCreate]) -> Reply[Project]:
     """Creates a draft environment. A project has at most 20."""
     name = call.body.name
 
@@ -41,7 +56,13 @@ async def create_environment(call: Call[None, rest.EnvironmentCreate]) -> Reply:
     return await project_reply(call.platform, await change_project(call, need_project(call), change))
 
 
-async def delete_environment(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "POST", ENVIRONMENT, id="deleteEnvironmentByPost", summary="Delete an environment", permissions=_DELETE
+)
+@OPERATIONS.add(
+    "DELETE", ENVIRONMENT, id="deleteEnvironment", summary="Delete an environment", permissions=_DELETE
+)
+async def delete_environment(call: Call[None, None]) -> Reply[Project]:
     """Stops what an environment runs and deletes it, with the templates, activations and notifications that REST
     created for it. Its queued events are deleted an hour later. The answer is 409 for the only environment of a
     project."""
@@ -53,9 +74,9 @@ async def delete_environment(call: Call[None, None]) -> Reply:
         remove_environment(live, mine, name)
 
     async def delete_parts() -> None:
-        world = platform.world
-        for cache in (world.activations, world.templates, world.notifications):
-            found = await world.referring_now(cache, "projectRef", call.namespace, obj["metadata"]["name"])
+        cluster = platform.cluster
+        for cache in (cluster.activations, cluster.templates, cluster.notifications):
+            found = await cluster.referring_now(cache, "projectRef", call.namespace, obj["metadata"]["name"])
             for one in found:
                 if one["spec"]["environment"] == name:
                     await platform.writer.delete_if_ours(cache, one)
@@ -63,17 +84,28 @@ async def delete_environment(call: Call[None, None]) -> Reply:
     return await project_reply(platform, await change_project(call, obj, change, prepare=delete_parts))
 
 
-async def clone_environment(call: Call[None, rest.EnvironmentClone]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    f"{ENVIRONMENTS}/clone",
+    id="cloneEnvironment",
+    summary="Copy an environment",
+    permissions=(
+        Permission("patch", "projects"),
+        Permission("create", "connectiontemplates"),
+        Permission("create", "activations"),
+    ),
+)
+async def clone_environment(call: Call[None, rest.EnvironmentClone]) -> Reply[Project]:
     """Copies an environment: the copy has its runtime settings and, where asked for, its connection templates and
     static variables. The copy is a draft: deploy to it, or promote to it. Users are not activated on it."""
     platform, body = call.platform, call.body
-    world = platform.world
+    cluster = platform.cluster
     obj = need_project(call)
     old, new = need_environment(obj, name=body.old_env_name), body.new_env_name
     refuse_new_name(obj, new)
     place = (call.namespace, obj["metadata"]["name"], old)
-    templates = world.referring(world.templates, "environment", *place) if body.clone_systems else []
-    static = world.static_activation(*place) if body.copy_static_user_variables else None
+    templates = cluster.referring(cluster.templates, "environment", *place) if body.clone_systems else []
+    static = cluster.static_activation(*place) if body.copy_static_user_variables else None
     variables = (static["spec"].get("variables") if static else None) or {}
     if variables:
         await check_variables(call, obj, variables, field="copyStaticUserVariables")
@@ -93,9 +125,17 @@ async def clone_environment(call: Call[None, rest.EnvironmentClone]) -> Reply:
     return replace(await project_reply(platform, changed), warnings=kept)
 
 
-async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    f"{ENVIRONMENTS}/sync",
+    id="syncEnvironments",
+    summary="Promote: deploy an environment's version to another one",
+    permissions=permission("patch", "projects"),
+)
+async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) -> Reply[Project]:
     """Promotes: deploys the version that was deployed to the source environment to the target environment. The answer
-    is 409 when nothing is deployed to the source, or when its last rollout failed."""
+    is 409 when nothing is deployed to the source, and, unless ``force`` is set, when that version does not serve
+    there."""
     platform, body = call.platform, call.body
     obj = need_project(call)
     source = need_environment(obj, name=body.source_env_name)
@@ -104,39 +144,61 @@ async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) ->
         raise errors.invalid("targetEnvName", "is the source environment: name another one")
     version = _version_to_promote(call, obj, source)
     files = await platform.files.of_version(version)
-    await refuse_unrunnable(platform, obj, target, files, version["spec"].get("labels") or {})
+    candidate = DeployCandidate(
+        organisation=call.organisation.id,
+        project=obj,
+        environment=target,
+        files=files,
+        labels=version["spec"].get("labels") or {},
+    )
+    warnings = await refuse_unrunnable(platform, candidate)
+    name = version["metadata"]["name"]
+    note = deploy_note(name, call.caller.username, body, described=f"promoted from {source}")
 
     def change(live: Object, mine: Object) -> None:
-        set_environment(live, mine, target, version=version["metadata"]["name"], suspended=False)
+        set_environment(live, mine, target, version=name, suspended=False, deployNote=note)
 
     changed = await change_project(call, obj, change)
     if call.query.wait:
         changed = await wait_for_rollout(platform, changed, target, seconds=call.query.wait)
-    return await project_reply(platform, changed)
+    return replace(await project_reply(platform, changed), warnings=warnings)
 
 
-def _version_to_promote(call: Call[Any, Any], project: ObjectView, source: str) -> ObjectView:
-    """The version that was deployed to an environment last; ApiError 409 where there is none that can run."""
-    item = next(one for one in convert.environment_items(project) if one["name"] == source)
+def _version_to_promote(
+    call: Call[object, rest.EnvironmentSync], project: ObjectView, source: str
+) -> ObjectView:
+    """The version that was deployed to an environment last; ApiError 409 unless it serves there, or with ``force``."""
+    item = convert.environment_item(project, source)
     status = convert.environment_status(project, source)
-    version = convert.chosen_version(item, status, versions_of(call.platform.world, project))
+    version = convert.chosen_version(project, item, status, versions_of(call.platform.cluster, project))
     if version is None:
         raise errors.conflict(f'Nothing is deployed to the environment "{source}": deploy to it first')
-    rollout = convert.rollout(project, item, version)
-    if rollout is not None and rollout.state == "failed":
+    if not call.body.force and not convert.serves(item, status, version):
         raise errors.conflict(
-            f'The last deploy to the environment "{source}" failed ({rollout.reason}): deploy a version that runs, '
-            "or deploy the version that you mean by its id"
+            f'Version "{convert.version_name(version)}" does not serve in the environment "{source}" '
+            f"({_instead(project, item, status, call)}). Wait until it does, deploy a version that runs, or set force "
+            "to promote it as it is"
         )
     return version
 
 
-async def _set_variables(
-    call: Call[Any, Any], project: ObjectView, environment: str, variables: Object
-) -> None:
+def _instead(project: ObjectView, item: ObjectView, status: ObjectView, call: AnyCall) -> str:
+    """What an environment does instead of serving the version that was deployed to it."""
+    if item.get("suspended"):
+        return "it is suspended"
+    versions = versions_of(call.platform.cluster, project)
+    rollout = convert.rollout(project, item, versions)
+    found = versions(status.get("version") or "")
+    serving = f'"{convert.version_name(found)}" serves' if found else "nothing serves"
+    state = rollout.state if rollout else "unknown"
+    reason = f", {rollout.reason}: {rollout.message}" if rollout and rollout.reason else ""
+    return f"{serving}; rollout: {state}{reason}"
+
+
+async def _set_variables(call: AnyCall, project: ObjectView, environment: str, variables: Object) -> None:
     """Sets the variables of the static activation of a new environment."""
     name = project["metadata"]["name"]
-    there = call.platform.world.static_activation(call.namespace, name, environment)
+    there = call.platform.cluster.static_activation(call.namespace, name, environment)
     identifier = static_activation_id(environment_id(object_id(project), environment))
     spec = {"projectRef": {"name": name}, "environment": environment, "variables": variables}
 
@@ -146,65 +208,8 @@ async def _set_variables(
     await create_or_change(call, there, identifier, spec=spec, change=change)
 
 
-async def _remove(call: Call[Any, Any], project: ObjectView, name: str) -> None:
+async def _remove(call: AnyCall, project: ObjectView, name: str) -> None:
     def change(live: Object, mine: Object) -> None:
         remove_environment(live, mine, name)
 
     await change_project(call, project, change)
-
-
-_DELETE = (
-    Permission("patch", "projects"),
-    Permission("delete", "connectiontemplates"),
-    Permission("delete", "activations"),
-    Permission("delete", "notifications"),
-)
-
-
-def _deletion(method: str, identifier: str) -> Operation:
-    return Operation(
-        id=identifier,
-        method=method,
-        path=ENVIRONMENT,
-        summary="Delete an environment",
-        handler=delete_environment,
-        permissions=_DELETE,
-        response=Project,
-    )
-
-
-OPERATIONS = (
-    Operation(
-        id="createEnvironment",
-        method="POST",
-        path=ENVIRONMENTS,
-        summary="Create an environment",
-        handler=create_environment,
-        permissions=permission("patch", "projects"),
-        response=Project,
-    ),
-    Operation(
-        id="cloneEnvironment",
-        method="POST",
-        path=f"{ENVIRONMENTS}/clone",
-        summary="Copy an environment",
-        handler=clone_environment,
-        permissions=(
-            Permission("patch", "projects"),
-            Permission("create", "connectiontemplates"),
-            Permission("create", "activations"),
-        ),
-        response=Project,
-    ),
-    Operation(
-        id="syncEnvironments",
-        method="POST",
-        path=f"{ENVIRONMENTS}/sync",
-        summary="Promote: deploy an environment's version to another one",
-        handler=sync_environments,
-        permissions=permission("patch", "projects"),
-        response=Project,
-    ),
-    _deletion("DELETE", "deleteEnvironment"),
-    _deletion("POST", "deleteEnvironmentByPost"),
-)

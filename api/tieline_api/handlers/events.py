@@ -2,30 +2,41 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.body_limits import BodyKind
-from tieline_api.conversion.projects import environment_items, environment_status, served_version
-from tieline_api.handlers.activation_lookup import EnvironmentRef, activations_of, environment_in_path
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.conversion.projects import environment_item, environment_status, served_version
+from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.http.request_body import member_text
-from tieline_api.schemas import runs as rest
+from tieline_api.schemas import events as rest
 from tieline_api.use_cases import run_actions
-from tieline_api.use_cases.project_lookup import versions_of
+from tieline_api.views.activation_lookup import EnvironmentRef, activations_of, environment_in_path
+from tieline_api.views.project_lookup import versions_of
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import EventMetadata
 
 _MOST_SHOWN = 20
 
+OPERATIONS = Operations("Runs and events")
 
-async def publish_event(call: Call[None, rest.EventCreate]) -> Reply:
+
+@OPERATIONS.add(
+    "POST",
+    f"{ORGANISATION}/environments/{{environment_id}}/events",
+    id="publishEvent",
+    summary="Send an event to an environment",
+    tag="Runs and events",
+    permissions=permission("patch", "projects"),
+    size=BodyKind.EVENT,
+    keeps_body=True,
+    success=202,
+)
+async def publish_event(call: Call[None, rest.EventCreate]) -> Reply[rest.EventAccepted]:
     """Stores an event for an environment, which runs it at least once. An environment that is suspended runs it when
     it is deployed again. The answer is 503 when the event engine is full or away: then nothing was stored."""
     environment, body = environment_in_path(call), call.body
-    call.platform.environments.need_configured()
     warnings = _need_deployed(call, environment)
     user = None
     if body.user is not None:
@@ -58,12 +69,12 @@ async def publish_event(call: Call[None, rest.EventCreate]) -> Reply:
     )
 
 
-def _need_deployed(call: Call[Any, rest.EventCreate], environment: EnvironmentRef) -> list[str]:
+def _need_deployed(call: Call[object, rest.EventCreate], environment: EnvironmentRef) -> list[str]:
     """ApiError 409 for a draft; a warning where the code does not seem to have the task."""
     project, name = environment.project, environment.name
-    item = next(one for one in environment_items(project) if one["name"] == name)
+    item = environment_item(project, name)
     status = environment_status(project, name)
-    version = served_version(item, status, versions_of(call.platform.world, project))
+    version = served_version(item, status, versions_of(call.platform.cluster, project))
     if version is None:
         raise errors.conflict(f'Nothing is deployed to the environment "{name}" yet: deploy it first')
     # Only a warning: the analysis of the files does not see all, and another version may run the event.
@@ -88,37 +99,13 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def _user(
-    call: Call[Any, rest.EventCreate], environment: EnvironmentRef, identifier: str
+    call: Call[object, rest.EventCreate], environment: EnvironmentRef, identifier: str
 ) -> tuple[str, list[str]]:
     """The user's external id; 422 where there is no such user."""
-    found = call.platform.world.user(call.namespace, identifier)
+    found = call.platform.cluster.user(call.namespace, identifier)
     if found is None:
         raise errors.invalid("user", "is no user of this organisation: create the user first")
     external_id: str = found["spec"]["externalId"]
     if activations_of(call, environment, found):
         return external_id, []
     return external_id, ["The user has no activation on the environment: the event fails until there is one"]
-
-
-OPERATIONS = (
-    Operation(
-        id="publishEvent",
-        method="POST",
-        path=f"{ORGANISATION}/environments/{{environment_id}}/events",
-        summary="Send an event to an environment",
-        tag="Runs and events",
-        handler=publish_event,
-        permissions=permission("patch", "projects"),
-        size=BodyKind.EVENT,
-        keeps_body=True,
-        success=202,
-        response=rest.EventAccepted,
-        example={
-            "task": "order.created",
-            "payload": {"id": "A-1001"},
-            "key": "customer-17",
-            "id": "order-A-1001",
-        },
-        response_example={"eventId": "order-A-1001", "runId": "01JD3YEKHBZX9KQW8T2V4N6P0J"},
-    ),
-)

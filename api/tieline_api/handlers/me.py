@@ -4,20 +4,30 @@ from collections.abc import Mapping
 
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.memberships import MOST_ORGANISATIONS
-from tieline_api.cache.cluster_cache import ClusterCache
-from tieline_api.cache.organisations import Organisation
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_api.cluster.organisations import Organisation
+from tieline_api.http.operation import Call, Operations, Reply
 from tieline_api.schemas import me as rest
 from tieline_api.use_cases import end_user_checks
 
 ME = "/api/v2/me"
 
+OPERATIONS = Operations("Callers")
 
-async def get_me(call: Call[None, None]) -> Reply:
+
+@OPERATIONS.add(
+    "GET",
+    ME,
+    id="getMe",
+    summary="Get the caller and its organisations",
+    permissions=(),
+    end_user=end_user_checks.itself,
+)
+async def get_me(call: Call[None, None]) -> Reply[rest.Me]:
     """Returns who the caller is, and the organisations it reaches with its role in each. Of a platform with more
-    than 1,000 organisations, a caller whose token names none is told of those among the first 1,000."""
+    than 1,000 organisations, a caller whose token names none gets a list of those among the first 1,000."""
     caller = call.caller
-    candidates = _candidates(caller, call.platform.world)
+    candidates = _candidates(caller, call.platform.cluster)
     asked = candidates[:MOST_ORGANISATIONS]
     roles = await _roles(call, asked)
     organisations = [
@@ -51,22 +61,9 @@ async def _roles(call: Call[None, None], asked: list[Organisation]) -> Mapping[s
     return dict(found)
 
 
-def _candidates(caller: Caller, world: ClusterCache) -> list[Organisation]:
+def _candidates(caller: Caller, cluster: ClusterCache) -> list[Organisation]:
     """The organisations that the caller may be a member of, by name."""
     if caller.organisations is None:
-        return world.organisations()
-    found = [world.organisation(identifier) for identifier in caller.organisations]
+        return cluster.organisations()
+    found = [cluster.organisation(identifier) for identifier in caller.organisations]
     return sorted((one for one in found if one is not None), key=lambda one: one.namespace)
-
-
-OPERATIONS = (
-    Operation(
-        id="getMe",
-        path=ME,
-        summary="Get the caller and its organisations",
-        handler=get_me,
-        permissions=(),
-        end_user=end_user_checks.itself,
-        response=rest.Me,
-    ),
-)

@@ -8,28 +8,73 @@ from tieline_api.auth.permissions import permission
 from tieline_api.conversion import runs as convert
 from tieline_api.conversion.projects import environment_items, environment_status
 from tieline_api.conversion.times import in_utc
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
-from tieline_api.runs.tally import BEFORE, Tally, Windows, current
+from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
+from tieline_api.runs.tally import BEFORE, Tally, Totals, Windows, current
 from tieline_api.schemas import metrics_summary as rest
+from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.objects import ObjectView
 from tieline_core.resources.projects import EnvironmentState
 
 _SECOND = 1_000_000_000
 _DAY = 86400 * _SECOND
 
+OPERATIONS = Operations("Runs and events")
 
-async def get_metrics_summary(call: Call[rest.MetricsSummaryQuery, None]) -> Reply:
+
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/metricssummary",
+    id="getMetricsSummary",
+    summary="Get how much ran and how much failed",
+    permissions=permission("list", "projects"),
+)
+async def get_metrics_summary(call: Call[rest.MetricsSummaryQuery, None]) -> Reply[rest.MetricsSummary]:
     """Returns how many runs there were in a window of time, and how many of them failed, beside those of the window
     of the same length before it. Each run counts once, when it was queued; all of them count, unlike in lists."""
+    summary, _ = await _summary(call)
+    return Reply(body=summary, warnings=call.platform.runs.warnings(call.organisation.id))
+
+
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/projects/metricssummary",
+    id="getProjectsMetricsSummary",
+    summary="Get how much ran and how much failed, by project",
+    permissions=permission("list", "projects"),
+)
+async def get_projects_metrics_summary(
+    call: Call[rest.MetricsSummaryQuery, None],
+) -> Reply[rest.ProjectsMetricsSummary]:
+    """Returns what getMetricsSummary returns, and the numbers of each project with the average latency of its runs."""
+    summary, found = await _summary(call)
+    projects = call.platform.cluster.ordered.projects.objects(call.namespace)
+    items = {object_id(project): _of_project(project, found) for project in projects}
+    body = rest.ProjectsMetricsSummary(**dict(summary), items=items)
+    return Reply(body=body, warnings=call.platform.runs.warnings(call.organisation.id))
+
+
+async def _summary(call: Call[rest.MetricsSummaryQuery, None]) -> tuple[rest.MetricsSummary, Tally]:
     windows = _windows(call.query)
     found = await call.platform.runs.tally(call.organisation.id, windows)
-    body = rest.MetricsSummary(
-        deployed_projects=_deployed(call.platform.world.ordered.projects.objects(call.namespace), windows),
+    summary = rest.MetricsSummary(
+        deployed_projects=_deployed(call.platform.cluster.ordered.projects.objects(call.namespace), windows),
         total_executions=_compared(found.executions),
         total_errors=_compared(found.errors),
         series=_series(found, windows) if call.query.buckets else None,
     )
-    return Reply(body=body, warnings=call.platform.runs.warnings)
+    return summary, found
+
+
+def _of_project(project: ObjectView, found: Tally) -> rest.ProjectMetrics:
+    ids = [environment_id(object_id(project), one["name"]) for one in environment_items(project)]
+    none = Totals()
+    now = sum((found.within.get(one, none) for one in ids), none)
+    past = sum((found.before.get(one, none) for one in ids), none)
+    return rest.ProjectMetrics(
+        total_executions=rest.Comparison(current=now.executions, past=past.executions),
+        total_errors=rest.Comparison(current=now.errors, past=past.errors),
+        average_latency=rest.Average(current=now.latency, past=past.latency),
+    )
 
 
 def _windows(query: rest.MetricsSummaryQuery) -> Windows:
@@ -65,20 +110,3 @@ def _series(found: Tally, windows: Windows) -> list[rest.MetricsBucket]:
         )
         for bucket in range(windows.buckets)
     ]
-
-
-_ROWS = (
-    ("getMetricsSummary", f"{ORGANISATION}/metricssummary"),
-    ("getProjectsMetricsSummary", f"{ORGANISATION}/projects/metricssummary"),
-)
-OPERATIONS = tuple(
-    Operation(
-        id=identifier,
-        path=path,
-        summary="Get how much ran and how much failed",
-        handler=get_metrics_summary,
-        permissions=permission("list", "projects"),
-        response=rest.MetricsSummary,
-    )
-    for identifier, path in _ROWS
-)

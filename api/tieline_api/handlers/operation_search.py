@@ -1,17 +1,15 @@
 """The catalogue: a search over the operations of all connectors."""
 
 import asyncio
-from typing import Any
 
-from tieline_api import errors
 from tieline_api.auth.permissions import permission
-from tieline_api.cache.sorted_lists import position
+from tieline_api.cluster.operation_index import words_of
+from tieline_api.cluster.sorted_lists import position
 from tieline_api.conversion import connectors as convert
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
-from tieline_api.page_tokens import seal, unseal
+from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
+from tieline_api.page_tokens import refused_cursor, seal, unseal
 from tieline_api.schemas import connectors as rest
-from tieline_api.store.operation_index import words_of
-from tieline_api.use_cases.connector_lookup import versions_of
+from tieline_api.views.connector_lookup import versions_of
 from tieline_core.identity.ids import object_id, parse_id
 from tieline_core.objects import Object
 
@@ -21,6 +19,8 @@ _AT_ONCE = 8
 
 Place = tuple[str, str, int]
 """Where an operation stands: its connector's creation time and id, and its number in the description."""
+
+OPERATIONS = Operations("Connectors")
 
 
 class _Hits:
@@ -36,7 +36,14 @@ class _Hits:
         return (*self.position, self.numbers[index])
 
 
-async def search_operations(call: Call[rest.OperationsQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/connectors/operations",
+    id="searchOperations",
+    summary="Search the operations of all connectors",
+    permissions=(*permission("list", "connectors"), *permission("list", "connectorversions")),
+)
+async def search_operations(call: Call[rest.OperationsQuery, None]) -> Reply[rest.FoundOperationPage]:
     """A page of the operations of all connectors whose name, path or summary has every word of ``search``.
 
     Each connector's default version is searched. Connectors come oldest first, and their operations in the order of
@@ -61,11 +68,11 @@ async def search_operations(call: Call[rest.OperationsQuery, None]) -> Reply:
     )
 
 
-async def _search(call: Call[Any, Any], words: list[bytes], only: str | None) -> list[_Hits]:
-    world = call.platform.world
+async def _search(call: AnyCall, words: list[bytes], only: str | None) -> list[_Hits]:
+    cluster = call.platform.cluster
     wanted = parse_id(only) if only else None
     pairs = []
-    for connector in sorted(world.connectors.list(call.namespace), key=position):
+    for connector in sorted(cluster.connectors.list(call.namespace), key=position):
         if only and object_id(connector) != wanted:
             continue
         version = convert.default_of(connector, versions_of(call, connector))
@@ -84,7 +91,7 @@ async def _search(call: Call[Any, Any], words: list[bytes], only: str | None) ->
 
 
 async def _items(
-    call: Call[Any, Any], hits: list[_Hits], start: int, end: int
+    call: AnyCall, hits: list[_Hits], start: int, end: int
 ) -> tuple[list[rest.FoundOperation], list[Place]]:
     items: list[rest.FoundOperation] = []
     places: list[Place] = []
@@ -121,24 +128,10 @@ def _before(hits: list[_Hits], place: Place, *, after: bool) -> int:
 
 
 def _place(cursor: str) -> Place:
-    refused = errors.malformed(
-        "The cursor is none of this list: pass next as after, or prev as before, unchanged"
-    )
+    refused = refused_cursor()
     match unseal(cursor, refused=refused):
         case [str(kind), str(created), str(identifier), int(number)] if kind == _KIND and not isinstance(
             number, bool
         ):
             return created, identifier, number
     raise refused
-
-
-OPERATIONS = (
-    Operation(
-        id="searchOperations",
-        path=f"{ORGANISATION}/connectors/operations",
-        summary="Search the operations of all connectors",
-        handler=search_operations,
-        permissions=(*permission("list", "connectors"), *permission("list", "connectorversions")),
-        response=rest.FoundOperationPage,
-    ),
-)

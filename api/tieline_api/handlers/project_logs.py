@@ -1,26 +1,33 @@
 """The logs of a project: what its pods wrote, or what the checks of its versions found."""
 
-from typing import Any
-
 import orjson
 
 from tieline_api.auth.permissions import permission
 from tieline_api.conversion.projects import environment_status
 from tieline_api.handlers.projects import PROJECT
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.logs import paging
 from tieline_api.logs.lines import Entry, Line, fixed_time
 from tieline_api.logs.pods import read
 from tieline_api.schemas import project_logs as rest
-from tieline_api.use_cases.project_lookup import need_environment, need_project
+from tieline_api.views.project_lookup import need_environment, need_project
 from tieline_core.identity.ids import environment_id, object_id, parse_time
 from tieline_core.objects import ObjectView
 
 _MISSING = "-"
 """No version has this name: an environment that was never deployed has no latest one."""
 
+OPERATIONS = Operations("Projects")
 
-async def get_logs(call: Call[rest.LogsQuery, None]) -> Reply:
+
+@OPERATIONS.add(
+    "GET",
+    f"{PROJECT}/logs",
+    id="getProjectLogs",
+    summary="Get project logs",
+    permissions=permission("get", "projects"),
+)
+async def get_logs(call: Call[rest.LogsQuery, None]) -> Reply[rest.LogPage]:
     """Lines of all pods of an environment in the order of time, newest first unless ``order`` is ``asc``.
 
     A container that crashed shows what it wrote before, too. Lines live as long as their pods.
@@ -56,7 +63,7 @@ def _wanted(query: rest.LogsQuery, scope: str) -> paging.LogFilter:
 
 def _reply(
     readings: list[paging.Reading], wanted: paging.LogFilter, scope: str, *, warnings: list[str]
-) -> Reply:
+) -> Reply[rest.LogPage]:
     found = paging.page(readings, wanted)
     return Reply(
         body=rest.LogPage(
@@ -78,10 +85,10 @@ def _entry(entry: Entry) -> rest.LogEntry:
     )
 
 
-def _findings(call: Call[Any, Any], project: ObjectView, *, latest: bool) -> list[Line]:
+def _findings(call: AnyCall, project: ObjectView, *, latest: bool) -> list[Line]:
     """The findings of the project's versions as lines of their times."""
-    world = call.platform.world
-    versions = world.referring(world.versions, "project", call.namespace, project["metadata"]["name"])
+    cluster = call.platform.cluster
+    versions = cluster.referring(cluster.versions, "project", call.namespace, project["metadata"]["name"])
     return [
         Line(
             key=(
@@ -105,15 +112,3 @@ def _finding(version: ObjectView, finding: ObjectView) -> str:
     }
     message = f"{location}: {finding['message']}" if location else finding["message"]
     return orjson.dumps({"severity": finding["severity"], "message": message, "fields": fields}).decode()
-
-
-OPERATIONS = (
-    Operation(
-        id="getProjectLogs",
-        path=f"{PROJECT}/logs",
-        summary="Get project logs",
-        handler=get_logs,
-        permissions=permission("get", "projects"),
-        response=rest.LogPage,
-    ),
-)

@@ -1,21 +1,17 @@
 """Operations on the state of activations, under the paths of a key-value store named by the activation's id."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import orjson
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.body_limits import BodyKind
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.cluster.etags import matches
+from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import store as rest
-from tieline_api.store.documents import Document, DocumentKey, DocumentScope, check_key
-from tieline_api.store.etags import matches
-from tieline_api.store.state_scopes import state_scope
-from tieline_api.use_cases.store_keys import page_of, selected
-from tieline_core.identity.ids import format_time
-from tieline_core.identity.names import current_workload
+from tieline_api.state.documents import Document, DocumentKey, DocumentScope, check_key
+from tieline_api.state.state_scopes import state_scope
+from tieline_api.state.store_keys import page_of, selected
+from tieline_core.identity.ids import environment_id, format_time, object_id
 
 _STORES = {
     "": "/api/v2/store/{activation_id}/kv",
@@ -23,8 +19,10 @@ _STORES = {
 }
 _MILLISECONDS = 1000
 
+OPERATIONS = Operations("State of activations")
 
-async def get_value(call: Call[None, None]) -> Reply:
+
+async def get_value(call: Call[None, None]) -> Reply[rest.StoreValue]:
     """Reads a value that the activation's runs, or clients, have stored in its state."""
     ref = _document(call)
     found = await call.platform.documents.get(ref)
@@ -33,7 +31,7 @@ async def get_value(call: Call[None, None]) -> Reply:
     return Reply(body=_value(found), etag=f'"{found.version}"')
 
 
-async def put_value(call: Call[None, rest.StoreWrite]) -> Reply:
+async def put_value(call: Call[None, rest.StoreWrite]) -> Reply[rest.StoreCommitted]:
     """Sets a value of the activation's state. With ``ifNotExists`` a value that is there stays as it is, and
     ``committed`` is false."""
     ref, options, documents = _document(call), call.body.options, call.platform.documents
@@ -58,7 +56,7 @@ async def put_value(call: Call[None, rest.StoreWrite]) -> Reply:
     return Reply(body=rest.StoreCommitted(committed=True, versionstamp=version), etag=f'"{version}"')
 
 
-async def delete_value(call: Call[None, rest.StoreDelete]) -> Reply:
+async def delete_value(call: Call[None, rest.StoreDelete]) -> Reply[None]:
     """Deletes a value of the activation's state, and with ``cascade`` all whose keys begin with its key and a slash."""
     ref, documents = _document(call), call.platform.documents
     if call.body.options.cascade:
@@ -69,38 +67,32 @@ async def delete_value(call: Call[None, rest.StoreDelete]) -> Reply:
     return Reply()
 
 
-async def list_keys(call: Call[None, rest.StoreList]) -> Reply:
+async def list_keys(call: Call[None, rest.StoreList]) -> Reply[rest.StorePage]:
     """Lists keys of the activation's state, in the order of their parts."""
     keys = await call.platform.documents.keys(_scope(call))
     return Reply(body=page_of(keys, call.body))
 
 
-async def count_keys(call: Call[None, rest.StoreCountRequest]) -> Reply:
+async def count_keys(call: Call[None, rest.StoreCountRequest]) -> Reply[rest.StoreCount]:
     """Counts keys of the activation's state."""
     keys = await call.platform.documents.keys(_scope(call))
     return Reply(body=rest.StoreCount(count=len(selected(keys, call.body.selector))))
 
 
-def _document(call: Call[Any, Any]) -> DocumentKey:
+def _document(call: AnyCall) -> DocumentKey:
     return _scope(call).document(check_key(call.path["key"]))
 
 
-def _scope(call: Call[Any, Any]) -> DocumentScope:
-    """Where the state is. ApiError 404, and 503 without an event engine."""
-    world, identifier = call.platform.world, call.path["activation_id"]
-    found = world.activation_place(call.namespace, identifier)
+def _scope(call: AnyCall) -> DocumentScope:
+    """Where the state is. ApiError 404."""
+    cluster, identifier = call.platform.cluster, call.path["activation_id"]
+    found = cluster.activation_place(call.namespace, identifier)
     if found is None:
         raise errors.not_found("activation", identifier)
-    call.platform.engine.need_configured()
-    workload = current_workload(found.project, found.environment)
-    # The owner is that of a ConfigMap, and with an event engine none is made.
     return state_scope(
         call.organisation.id,
-        found.project,
-        found.environment,
-        workload,
-        account={},
-        activation=found.activation,
+        environment_id(object_id(found.project), found.environment),
+        object_id(found.activation) if found.activation is not None else None,
     )
 
 
@@ -125,61 +117,50 @@ def _value(found: Document) -> rest.StoreValue:
     )
 
 
-def _rows(suffix: str, store: str) -> tuple[Operation, ...]:
-    key: Mapping[str, Any] = {"path": f"{store}/{{key}}", "tail": True}
-    return (
-        Operation(
-            id=f"getStoreValue{suffix}",
-            **key,
-            summary="Get a value",
-            handler=get_value,
-            permissions=permission("get", "activations"),
-            response=rest.StoreValue,
-            conditional=True,
-            errors=(422,),
-        ),
-        Operation(
-            id=f"setStoreValue{suffix}",
-            method="PUT",
-            **key,
-            summary="Set a value",
-            handler=put_value,
-            permissions=permission("patch", "activations"),
-            size=BodyKind.EVENT,
-            response=rest.StoreCommitted,
-            conditional=True,
-        ),
-        Operation(
-            id=f"deleteStoreValue{suffix}",
-            method="DELETE",
-            **key,
-            summary="Delete a value",
-            handler=delete_value,
-            permissions=permission("patch", "activations"),
-            body_optional=True,
-            success=204,
-        ),
-        Operation(
-            id=f"listStoreKeys{suffix}",
-            method="POST",
-            path=f"{store}/list",
-            summary="List keys",
-            handler=list_keys,
-            permissions=permission("get", "activations"),
-            body_optional=True,
-            response=rest.StorePage,
-        ),
-        Operation(
-            id=f"countStoreKeys{suffix}",
-            method="POST",
-            path=f"{store}/count",
-            summary="Count keys",
-            handler=count_keys,
-            permissions=permission("get", "activations"),
-            body_optional=True,
-            response=rest.StoreCount,
-        ),
-    )
-
-
-OPERATIONS = tuple(row for suffix, store in _STORES.items() for row in _rows(suffix, store))
+for _suffix, _store in _STORES.items():
+    OPERATIONS.add(
+        "GET",
+        f"{_store}/{{key}}",
+        id=f"getStoreValue{_suffix}",
+        summary="Get a value",
+        permissions=permission("get", "activations"),
+        tail=True,
+        conditional=True,
+        errors=(422,),
+    )(get_value)
+    OPERATIONS.add(
+        "PUT",
+        f"{_store}/{{key}}",
+        id=f"setStoreValue{_suffix}",
+        summary="Set a value",
+        permissions=permission("patch", "activations"),
+        size=BodyKind.EVENT,
+        tail=True,
+        conditional=True,
+    )(put_value)
+    OPERATIONS.add(
+        "DELETE",
+        f"{_store}/{{key}}",
+        id=f"deleteStoreValue{_suffix}",
+        summary="Delete a value",
+        permissions=permission("patch", "activations"),
+        tail=True,
+        body_optional=True,
+        success=204,
+    )(delete_value)
+    OPERATIONS.add(
+        "POST",
+        f"{_store}/list",
+        id=f"listStoreKeys{_suffix}",
+        summary="List keys",
+        permissions=permission("get", "activations"),
+        body_optional=True,
+    )(list_keys)
+    OPERATIONS.add(
+        "POST",
+        f"{_store}/count",
+        id=f"countStoreKeys{_suffix}",
+        summary="Count keys",
+        permissions=permission("get", "activations"),
+        body_optional=True,
+    )(count_keys)

@@ -1,23 +1,22 @@
 """Operations on systems and their auth schemes."""
 
-from typing import Any
-
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.auth.secret_access import merged, secrets_sent
-from tieline_api.cache import sorted_lists
+from tieline_api.cluster import sorted_lists
+from tieline_api.cluster.etags import etag
+from tieline_api.cluster.writer import change_limits, change_map, change_part, refuse_removal, set_or_drop
 from tieline_api.conversion import auth_schemes as schemes
 from tieline_api.conversion import systems as convert
-from tieline_api.conversion.connections import PlannedSecret
+from tieline_api.conversion.credential_plans import PlannedSecret
 from tieline_api.conversion.lists import readable
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.credentials.credential_secrets import made_for, new_edition, secret_name, secret_references
+from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import systems as rest
 from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.schemas.base import SearchQuery
-from tieline_api.store.credential_secrets import made_for, new_edition, secret_name, secret_references
-from tieline_api.store.etags import etag
-from tieline_api.store.writer import change_limits, refuse_removal, set_or_drop
-from tieline_api.use_cases.status_overlay import system_with_findings
+from tieline_api.views.status_overlay import system_with_findings
+from tieline_api.views.system_connectors import connector_reference, system_shown
 from tieline_core.identity.ids import new_id, object_id, object_name
 from tieline_core.objects import Object
 from tieline_core.systems import filled, is_from_connector
@@ -26,68 +25,137 @@ SYSTEM = f"{ORGANISATION}/systems/{{system_id}}"
 SCHEME = f"{SYSTEM}/auth-scheme-configs/{{id}}"
 _KIND = "System"
 
+OPERATIONS = Operations("Systems")
 
-async def list_systems(call: Call[SearchQuery, None]) -> Reply:
+
+@OPERATIONS.add(
+    "GET",
+    f"{ORGANISATION}/systems",
+    id="listSystems",
+    summary="List systems",
+    permissions=permission("list", "systems"),
+    key_as_bearer=True,
+)
+async def list_systems(call: Call[SearchQuery, None]) -> Reply[rest.SystemPage]:
     """Returns a page of the organisation's systems, oldest first."""
-    rows = call.platform.world.ordered.systems.rows(call.namespace, search=call.query.search)
+    rows = call.platform.cluster.ordered.systems.rows(call.namespace, search=call.query.search)
     page = sorted_lists.page(rows, kind="systems", **call.query.window)
-    world, organisation = call.platform.world, call.organisation.id
+    cluster, organisation = call.platform.cluster, call.organisation.id
     shown = readable(
         page.items,
-        lambda obj: convert.system_to_rest(system_with_findings(world, obj), organisation=organisation),
+        lambda obj: system_shown(cluster, obj, organisation=organisation),
     )
     body = rest.SystemPage(total_count=page.total, items=shown.items, next=page.next, prev=page.prev)
     return Reply(body=body, warnings=shown.warnings)
 
 
-async def get_system(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    SYSTEM,
+    id="getSystem",
+    summary="Get a system",
+    permissions=permission("get", "systems"),
+    conditional=True,
+)
+async def get_system(call: Call[None, None]) -> Reply[rest.System]:
     """Returns a system with its auth schemes and the findings about them."""
-    obj = call.platform.world.need(call.platform.world.systems, call.namespace, call.path["system_id"])
+    obj = call.platform.cluster.need(call.platform.cluster.systems, call.namespace, call.path["system_id"])
     return _system(call, obj)
 
 
-async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    f"{ORGANISATION}/systems",
+    id="createSystem",
+    summary="Create a new system",
+    permissions=permission("create", "systems"),
+    link_sources={"system_id": "/id"},
+    success=201,
+)
+async def create_system(call: Call[None, rest.SystemCreate]) -> Reply[rest.System]:
     """Creates a system. Client secrets of its auth schemes are stored in Kubernetes Secrets and never returned."""
     _refuse_duplicates(call.body.auth_scheme_configs)
     identifier = new_id()
-    spec = convert.new_system_spec(call.body)
+    connector = connector_reference(call, call.body.connector_ref)
+    spec = convert.new_system_spec(call.body, connector=connector)
     secrets, owner, edition = [], object_name(identifier), new_edition()
     for config, item in zip(call.body.auth_scheme_configs, spec["authSchemeConfigs"], strict=True):
         secrets += _plan_secret(owner, config, item, edition)
     platform = call.platform
     async with platform.credentials.discarding(call.namespace, secrets):
         await platform.credentials.stage(call.namespace, made_for(_KIND, owner), secrets)
-        obj = await platform.writer.create(platform.world.systems, call.namespace, identifier, spec)
+        obj = await platform.writer.create(platform.cluster.systems, call.namespace, identifier, spec)
     await platform.credentials.adopt(obj, secrets)
     return _system(call, obj)
 
 
-async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
-    """Updates name, domain, base URL and limits. Fields that you leave out keep their values."""
-    world = call.platform.world
-    obj = world.need(world.systems, call.namespace, call.path["system_id"])
+@OPERATIONS.add(
+    "PUT",
+    SYSTEM,
+    id="updateSystem",
+    summary="Update a system",
+    permissions=permission("patch", "systems"),
+    success=201,
+    conditional=True,
+)
+async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply[rest.System]:
+    """Updates everything but the auth schemes. Absent fields do not change."""
+    cluster = call.platform.cluster
+    obj = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
     changes = convert.system_changes(call.body)
+    if call.body.connector_ref is not None:
+        changes["connectorRef"] = connector_reference(call, call.body.connector_ref)
 
     def change(live: Object, mine: Object) -> None:
-        mine["spec"].update(changes)
+        for field, value in changes.items():
+            if not value and field in live["spec"]:
+                refuse_removal(live, (field,), what=f"The field {field}")
+            set_or_drop(mine["spec"], field, value)
+        change_map(live, mine, "variables", convert.own_variables(call.body, live), what="The variable")
+        _change_inputs(live, mine, call.body)
+        change_map(live, mine, "labels", call.body.labels, what="The label")
         change_limits(live, mine, call.body.limits)
+        change_part(live, mine, "lists", call.body.lists, what="The lists")
+        change_part(live, mine, "check", call.body.check, what="The check")
 
     name = obj["metadata"]["name"]
     changed = await call.platform.writer.change(
-        world.systems, call.namespace, name, change, if_match=call.if_match
+        cluster.systems, call.namespace, name, change, if_match=call.if_match
     )
     return _system(call, filled(changed))
 
 
-async def delete_system(call: Call[None, None]) -> Reply:
+def _change_inputs(live: Object, mine: Object, body: rest.SystemUpdate) -> None:
+    """Sets all inputs. ApiError 409 where others own one that is to go."""
+    if body.inputs is None:
+        return
+    wanted = [one.to_spec() for one in body.inputs]
+    stored = live["spec"].get("inputs") or ()
+    for name in {one["name"] for one in stored} - {one["name"] for one in wanted}:
+        refuse_removal(live, ("inputs", {"name": name}), what=f'The input "{name}"')
+    # What others have set to the same stays theirs alone.
+    ours = {one["name"] for one in mine["spec"].get("inputs") or ()}
+    given = [one for one in wanted if one["name"] in ours or one not in stored]
+    set_or_drop(mine["spec"], "inputs", given)
+
+
+@OPERATIONS.add(
+    "DELETE",
+    SYSTEM,
+    id="deleteSystem",
+    summary="Delete a system that nothing uses",
+    permissions=permission("delete", "systems"),
+    success=204,
+)
+async def delete_system(call: Call[None, None]) -> Reply[None]:
     """Deletes a system. The answer is 409 and lists them in usedBy while templates or connections use it."""
-    world = call.platform.world
-    obj = world.need(world.systems, call.namespace, call.path["system_id"])
+    cluster = call.platform.cluster
+    obj = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
     users = [
         (f'{word} "{user["spec"]["name"]}"', _distinction(call, user))
-        for word, cache in (("template", world.templates), ("connection", world.connections))
-        for user in await world.referring_now(cache, "systemRef", call.namespace, name)
+        for word, cache in (("template", cluster.templates), ("connection", cluster.connections))
+        for user in await cluster.referring_now(cache, "systemRef", call.namespace, name)
     ]
     if users:
         shown = [f"{user} ({distinction})" for user, distinction in users[:50]]
@@ -97,31 +165,40 @@ async def delete_system(call: Call[None, None]) -> Reply:
             details=f"Used by {', '.join(shown)}",
             usedBy=[user for user, _ in users[:50]],
         )
-    await call.platform.writer.delete(world.systems, obj)
+    await call.platform.writer.delete(cluster.systems, obj)
     return Reply()
 
 
-def _distinction(call: Call[Any, Any], user: Object) -> str:
+def _distinction(call: AnyCall, user: Object) -> str:
     """What tells a template or connection from others of its name: its environment, and its id."""
     identifier, spec = f"id {object_id(user)}", user["spec"]
     if "environment" not in spec:
         return identifier
-    world = call.platform.world
-    project = world.projects.get(call.namespace, spec["projectRef"]["name"])
+    cluster = call.platform.cluster
+    project = cluster.projects.get(call.namespace, spec["projectRef"]["name"])
     shown = project["spec"]["name"] if project else spec["projectRef"]["name"]
     return f'environment "{spec["environment"]}" of project "{shown}", {identifier}'
 
 
-async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    SCHEME,
+    id="putAuthSchemeConfig",
+    summary="Add or update an auth scheme for a system",
+    permissions=permission("patch", "systems"),
+    success=201,
+    conditional=True,
+)
+async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply[AuthSchemeConfig]:
     """Adds an auth scheme to a system, or updates the one with this id. A client secret that you leave out stays."""
-    world, identifier = call.platform.world, call.path["id"]
+    cluster, identifier = call.platform.cluster, call.path["id"]
     config = call.body if call.body.has_own_id else call.body.with_id(identifier)
     if config.id != identifier:
         raise errors.invalid(
             f"{SUB_OBJECTS[config.type]}.id",
             f'must be "{identifier[:64]}", as in the path, or change the path',
         )
-    obj = world.need(world.systems, call.namespace, call.path["system_id"])
+    obj = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
     credentials, edition = call.platform.credentials, new_edition()
     secrets: list[PlannedSecret] = []
@@ -149,21 +226,29 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
 
     async with credentials.discarding(call.namespace, secrets):
         changed = await call.platform.writer.change(
-            world.systems, call.namespace, name, change, if_match=call.if_match, prepare=stage
+            cluster.systems, call.namespace, name, change, if_match=call.if_match, prepare=stage
         )
     await credentials.remove(changed, before - secret_references(changed))
     item = convert.auth_scheme_item(changed, identifier)
     if item is None:
         raise errors.conflict("The auth scheme was deleted meanwhile: repeat your request")
-    messages = convert.messages_about(system_with_findings(world, changed), identifier)
+    messages = convert.messages_about(system_with_findings(cluster, changed), identifier)
     owner = convert.scheme_owner(changed, organisation=call.organisation.id)
     return Reply(body=schemes.to_rest(item, messages, owner=owner))
 
 
-async def delete_auth_scheme(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    SCHEME,
+    id="deleteAuthSchemeConfig",
+    summary="Delete an auth scheme for a system",
+    permissions=permission("patch", "systems"),
+    success=204,
+)
+async def delete_auth_scheme(call: Call[None, None]) -> Reply[None]:
     """Deletes an auth scheme. The answer is 409 for a scheme that another manager, such as a GitOps tool, owns."""
-    world, identifier = call.platform.world, call.path["id"]
-    obj = world.need(world.systems, call.namespace, call.path["system_id"])
+    cluster, identifier = call.platform.cluster, call.path["id"]
+    obj = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
     removed: list[str] = []
 
@@ -184,7 +269,7 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply:
         secret = schemes.secret_name_of(item)
         removed[:] = [secret] if secret else []
 
-    changed = await call.platform.writer.change(world.systems, call.namespace, name, change)
+    changed = await call.platform.writer.change(cluster.systems, call.namespace, name, change)
     await call.platform.credentials.remove(changed, removed)
     return Reply()
 
@@ -212,79 +297,6 @@ def _refuse_duplicates(configs: list[AuthSchemeConfig]) -> None:
         seen.add(config.id)
 
 
-def _system(call: Call[Any, Any], obj: Object) -> Reply:
-    judged = system_with_findings(call.platform.world, obj)
-    return Reply(body=convert.system_to_rest(judged, organisation=call.organisation.id), etag=etag(obj))
-
-
-OPERATIONS = (
-    Operation(
-        id="listSystems",
-        path=f"{ORGANISATION}/systems",
-        summary="List systems",
-        handler=list_systems,
-        permissions=permission("list", "systems"),
-        key_as_bearer=True,
-        response=rest.SystemPage,
-    ),
-    Operation(
-        id="createSystem",
-        method="POST",
-        path=f"{ORGANISATION}/systems",
-        summary="Create a new system",
-        handler=create_system,
-        permissions=permission("create", "systems"),
-        link_sources={"system_id": "/id"},
-        success=201,
-        response=rest.System,
-    ),
-    Operation(
-        id="getSystem",
-        path=SYSTEM,
-        summary="Get a system",
-        handler=get_system,
-        permissions=permission("get", "systems"),
-        response=rest.System,
-        conditional=True,
-    ),
-    Operation(
-        id="updateSystem",
-        method="PUT",
-        path=SYSTEM,
-        summary="Update a system",
-        handler=update_system,
-        permissions=permission("patch", "systems"),
-        success=201,
-        response=rest.System,
-        conditional=True,
-    ),
-    Operation(
-        id="deleteSystem",
-        method="DELETE",
-        path=SYSTEM,
-        summary="Delete a system that nothing uses",
-        handler=delete_system,
-        permissions=permission("delete", "systems"),
-        success=204,
-    ),
-    Operation(
-        id="putAuthSchemeConfig",
-        method="PUT",
-        path=SCHEME,
-        summary="Add or update an auth scheme for a system",
-        handler=put_auth_scheme,
-        permissions=permission("patch", "systems"),
-        success=201,
-        response=AuthSchemeConfig,
-        conditional=True,
-    ),
-    Operation(
-        id="deleteAuthSchemeConfig",
-        method="DELETE",
-        path=SCHEME,
-        summary="Delete an auth scheme for a system",
-        handler=delete_auth_scheme,
-        permissions=permission("patch", "systems"),
-        success=204,
-    ),
-)
+def _system(call: AnyCall, obj: Object) -> Reply[rest.System]:
+    body = system_shown(call.platform.cluster, obj, organisation=call.organisation.id)
+    return Reply(body=body, etag=etag(obj))

@@ -1,24 +1,22 @@
 """Systems in a project's environment: connection templates, and the twins that speak of systems."""
 
-from typing import Any
-
 from tieline_api import cursors, errors
 from tieline_api.auth.permissions import permission
-from tieline_api.cache.cluster_cache import ClusterCache
-from tieline_api.cache.sorted_lists import position
+from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_api.cluster.sorted_lists import position
+from tieline_api.cluster.writer import set_or_drop
 from tieline_api.conversion.lists import readable
 from tieline_api.conversion.systems import auth_scheme_items, template_to_rest
-from tieline_api.handlers.connections import page_of_connections
 from tieline_api.handlers.projects import PROJECT
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import templates as rest
 from tieline_api.schemas.base import Empty
 from tieline_api.schemas.connections import ConnectionPage
 from tieline_api.schemas.projects import EnvironmentPageQuery, EnvironmentQuery
-from tieline_api.store.writer import set_or_drop
 from tieline_api.use_cases import end_user_checks
-from tieline_api.use_cases.project_lookup import need_environment, need_of_project, need_project
-from tieline_api.use_cases.status_overlay import system_with_findings
+from tieline_api.views.connections import page_of_connections
+from tieline_api.views.project_lookup import need_environment, need_of_project, need_project
+from tieline_api.views.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id
 from tieline_core.objects import Object
 
@@ -26,59 +24,113 @@ TEMPLATES = f"{PROJECT}/connection-templates"
 TEMPLATE = f"{TEMPLATES}/{{template_id}}"
 SYSTEMS = f"{PROJECT}/systems"
 
+OPERATIONS = Operations("Systems in an environment")
 
-async def list_templates(call: Call[EnvironmentQuery, None]) -> Reply:
+
+@OPERATIONS.add(
+    "GET",
+    SYSTEMS,
+    id="listEnvironmentSystems",
+    summary="List the systems linked to a project environment",
+    permissions=permission("list", "connectiontemplates"),
+    end_user=end_user_checks.project_with_environment,
+)
+@OPERATIONS.add(
+    "GET",
+    TEMPLATES,
+    id="listConnectionTemplates",
+    summary="List project environment connection templates",
+    permissions=permission("list", "connectiontemplates"),
+    end_user=end_user_checks.project_with_environment,
+)
+async def list_templates(call: Call[EnvironmentQuery, None]) -> Reply[rest.TemplatePage]:
     """Returns the connection templates of an environment, or of all environments. Templates whose system does not exist
     are left out."""
-    world = call.platform.world
+    cluster = call.platform.cluster
     known = [
         template
         for template in _templates(call, call.query.env_id)
-        if world.referred(world.systems, template, "systemRef") is not None
+        if cluster.referred(cluster.systems, template, "systemRef") is not None
     ]
-    shown = readable(known, lambda template: _shown(call, template, _system_of(world, template)))
+    shown = readable(known, lambda template: _shown(call, template, _system_of(cluster, template)))
     return Reply(
         body=rest.TemplatePage(total_count=len(shown.items), items=shown.items), warnings=shown.warnings
     )
 
 
-async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{PROJECT}/connections",
+    id="listStaticConnections",
+    summary="List static connections for a project environment",
+    permissions=permission("list", "connections"),
+)
+async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Reply[ConnectionPage]:
     """Returns a page of the connections that static templates are linked to."""
-    world = call.platform.world
+    cluster = call.platform.cluster
     linked = [
         connection
         for template in _templates(call, call.query.env_id)
         if not template["spec"].get("dynamic")
-        and (connection := world.referred(world.connections, template, "connectionRef")) is not None
+        and (connection := cluster.referred(cluster.connections, template, "connectionRef")) is not None
     ]
     distinct = list({connection["metadata"]["name"]: connection for connection in linked}.values())
     kind = f"static-connections/{object_id(need_project(call))}"
     page = cursors.cut(distinct, kind=kind, position=position, **call.query.window)
-    return page_of_connections(world, page, organisation=call.organisation.id)
+    return page_of_connections(call, page)
 
 
-async def create_template(call: Call[None, rest.TemplateCreate]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    TEMPLATES,
+    id="createConnectionTemplate",
+    summary="Create connection template",
+    permissions=permission("create", "connectiontemplates"),
+    link_sources={
+        "template_id": "/connectionTemplateId",
+        "connection_template_id": "/connectionTemplateId",
+    },
+    link_parameters={"systemId": "system_id", "environmentId": "environment_id"},
+)
+async def create_template(call: Call[None, rest.TemplateCreate]) -> Reply[rest.ConnectionTemplate]:
     """Adds a system to an environment under the name by which code refers to it."""
     template, system = await _create(call)
     return Reply(body=_shown(call, template, system))
 
 
-async def add_system(call: Call[None, rest.TemplateCreate]) -> Reply:
+@OPERATIONS.add(
+    "POST",
+    SYSTEMS,
+    id="addSystemToEnvironment",
+    summary="Add a system to a project environment",
+    permissions=permission("create", "connectiontemplates"),
+    link_parameters={"systemId": "system_id", "environmentId": "environment_id"},
+    success=204,
+)
+async def add_system(call: Call[None, rest.TemplateCreate]) -> Reply[None]:
     """Adds a system to an environment, as createConnectionTemplate does, and returns nothing."""
     await _create(call)
     return Reply()
 
 
-async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    TEMPLATE,
+    id="updateConnectionTemplate",
+    summary="Update connection template",
+    permissions=permission("patch", "connectiontemplates"),
+    conditional=True,
+)
+async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply[rest.ConnectionTemplate]:
     """Updates name, dynamic and the auth schemes that the template offers. Fields that you leave out stay."""
     platform, body = call.platform, call.body
-    world = platform.world
+    cluster = platform.cluster
     project = need_project(call)
     template = _need_template(call, project)
     if body.name is not None and body.name != template["spec"]["name"]:
-        _refuse_taken_name(world, project, template["spec"]["environment"], body.name)
+        _refuse_taken_name(cluster, project, template["spec"]["environment"], body.name)
     offered = list(dict.fromkeys(body.auth_scheme_config_ids or ()))
-    _refuse_unknown_schemes(world, template, offered)
+    _refuse_unknown_schemes(cluster, template, offered)
 
     def change(live: Object, mine: Object) -> None:
         if body.name is not None:
@@ -96,30 +148,54 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
 
     name = template["metadata"]["name"]
     changed = await platform.writer.change(
-        world.templates, call.namespace, name, change, if_match=call.if_match
+        cluster.templates, call.namespace, name, change, if_match=call.if_match
     )
-    return Reply(body=_shown(call, changed, _system_of(world, changed)))
+    return Reply(body=_shown(call, changed, _system_of(cluster, changed)))
 
 
-async def delete_template(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    TEMPLATE,
+    id="deleteConnectionTemplate",
+    summary="Delete connection template",
+    permissions=permission("delete", "connectiontemplates"),
+    empty=True,
+)
+async def delete_template(call: Call[None, None]) -> Reply[Empty]:
     """Deletes a connection template. Its connections stay."""
     template = _need_template(call, need_project(call))
-    await call.platform.writer.delete(call.platform.world.templates, template)
+    await call.platform.writer.delete(call.platform.cluster.templates, template)
     return Reply()
 
 
-async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    SYSTEMS,
+    id="removeSystemFromEnvironmentByPut",
+    summary="Remove a system from a project environment",
+    permissions=permission("delete", "connectiontemplates"),
+    success=204,
+)
+@OPERATIONS.add(
+    "DELETE",
+    SYSTEMS,
+    id="removeSystemFromEnvironment",
+    summary="Remove a system from a project environment",
+    permissions=permission("delete", "connectiontemplates"),
+    success=204,
+)
+async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply[None]:
     """Removes a system from an environment: deletes the template with this system and name."""
-    world = call.platform.world
+    cluster = call.platform.cluster
     project = need_project(call)
     environment = need_environment(
         project, identifier=call.body.environment_id, fields=("environmentId", "environmentId")
     )
-    system = world.need(world.systems, call.namespace, call.body.system_id)
-    for template in _in_environment(world, project, environment):
+    system = cluster.need(cluster.systems, call.namespace, call.body.system_id)
+    for template in _in_environment(cluster, project, environment):
         spec = template["spec"]
         if spec["name"] == call.body.name and spec["systemRef"]["name"] == system["metadata"]["name"]:
-            await call.platform.writer.delete(world.templates, template)
+            await call.platform.writer.delete(cluster.templates, template)
             return Reply()
     raise errors.ApiError(
         404,
@@ -129,17 +205,17 @@ async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply:
 
 
 async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object]:
-    world, body = call.platform.world, call.body
+    cluster, body = call.platform.cluster, call.body
     project = need_project(call)
     environment = need_environment(
         project, identifier=body.environment_id, fields=("environmentId", "environmentId")
     )
-    system = world.find(world.systems, call.namespace, body.system_id)
+    system = cluster.find(cluster.systems, call.namespace, body.system_id)
     if system is None:
         raise errors.invalid("systemId", "is no system of this organisation")
-    _refuse_taken_name(world, project, environment, body.name)
+    _refuse_taken_name(cluster, project, environment, body.name)
     template = await call.platform.writer.create(
-        world.templates,
+        cluster.templates,
         call.namespace,
         new_id(),
         {
@@ -154,18 +230,18 @@ async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object
     return template, system
 
 
-def _shown(call: Call[Any, Any], template: Object, system: Object) -> rest.ConnectionTemplate:
-    world = call.platform.world
-    judged = system_with_findings(world, system)
+def _shown(call: AnyCall, template: Object, system: Object) -> rest.ConnectionTemplate:
+    cluster = call.platform.cluster
+    judged = system_with_findings(cluster, system)
     static = not template["spec"].get("dynamic")
-    linked = world.referred(world.connections, template, "connectionRef") if static else None
+    linked = cluster.referred(cluster.connections, template, "connectionRef") if static else None
     return template_to_rest(template, judged, organisation=call.organisation.id, connection=linked)
 
 
-def _refuse_unknown_schemes(world: ClusterCache, template: Object, offered: list[str]) -> None:
+def _refuse_unknown_schemes(cluster: ClusterCache, template: Object, offered: list[str]) -> None:
     if not offered:
         return
-    known = {item["id"] for item in auth_scheme_items(_system_of(world, template))}
+    known = {item["id"] for item in auth_scheme_items(_system_of(cluster, template))}
     for index, identifier in enumerate(offered):
         if identifier not in known:
             raise errors.invalid(
@@ -173,122 +249,34 @@ def _refuse_unknown_schemes(world: ClusterCache, template: Object, offered: list
             )
 
 
-def _need_template(call: Call[Any, Any], project: Object) -> Object:
-    return need_of_project(call, call.platform.world.templates, project, call.path["template_id"])
+def _need_template(call: AnyCall, project: Object) -> Object:
+    return need_of_project(call, call.platform.cluster.templates, project, call.path["template_id"])
 
 
-def _templates(call: Call[Any, Any], env_id: str | None) -> list[Object]:
-    world = call.platform.world
+def _templates(call: AnyCall, env_id: str | None) -> list[Object]:
+    cluster = call.platform.cluster
     project = need_project(call)
     if env_id:
-        found = _in_environment(world, project, need_environment(project, identifier=env_id))
+        found = _in_environment(cluster, project, need_environment(project, identifier=env_id))
     else:
-        found = world.referring(world.templates, "project", call.namespace, project["metadata"]["name"])
+        found = cluster.referring(cluster.templates, "project", call.namespace, project["metadata"]["name"])
     return found if call.reach is None else [one for one in found if call.reach.has_template(one)]
 
 
-def _in_environment(world: ClusterCache, project: Object, environment: str) -> list[Object]:
+def _in_environment(cluster: ClusterCache, project: Object, environment: str) -> list[Object]:
     metadata = project["metadata"]
-    return world.referring(
-        world.templates, "environment", metadata["namespace"], metadata["name"], environment
+    return cluster.referring(
+        cluster.templates, "environment", metadata["namespace"], metadata["name"], environment
     )
 
 
-def _system_of(world: ClusterCache, template: Object) -> Object:
-    system = world.referred(world.systems, template, "systemRef")
+def _system_of(cluster: ClusterCache, template: Object) -> Object:
+    system = cluster.referred(cluster.systems, template, "systemRef")
     if system is None:
-        raise errors.conflict("The template's system does not exist (any more): create it first")
+        raise errors.conflict("The template's system does not exist: create it first")
     return system
 
 
-def _refuse_taken_name(world: ClusterCache, project: Object, environment: str, name: str) -> None:
-    if any(template["spec"]["name"] == name for template in _in_environment(world, project, environment)):
+def _refuse_taken_name(cluster: ClusterCache, project: Object, environment: str, name: str) -> None:
+    if any(template["spec"]["name"] == name for template in _in_environment(cluster, project, environment)):
         raise errors.conflict(f'The environment has a template named "{name}" already: choose another name')
-
-
-def _removal(method: str, identifier: str) -> Operation:
-    return Operation(
-        id=identifier,
-        method=method,
-        path=SYSTEMS,
-        summary="Remove a system from a project environment",
-        handler=remove_system,
-        permissions=permission("delete", "connectiontemplates"),
-        success=204,
-    )
-
-
-OPERATIONS = (
-    Operation(
-        id="listStaticConnections",
-        path=f"{PROJECT}/connections",
-        summary="List static connections for a project environment",
-        handler=list_static_connections,
-        permissions=permission("list", "connections"),
-        response=ConnectionPage,
-    ),
-    Operation(
-        id="createConnectionTemplate",
-        method="POST",
-        path=TEMPLATES,
-        summary="Create connection template",
-        handler=create_template,
-        permissions=permission("create", "connectiontemplates"),
-        link_sources={
-            "template_id": "/connectionTemplateId",
-            "connection_template_id": "/connectionTemplateId",
-        },
-        link_parameters={"systemId": "system_id", "environmentId": "environment_id"},
-        response=rest.ConnectionTemplate,
-    ),
-    Operation(
-        id="updateConnectionTemplate",
-        method="PUT",
-        path=TEMPLATE,
-        summary="Update connection template",
-        handler=update_template,
-        permissions=permission("patch", "connectiontemplates"),
-        response=rest.ConnectionTemplate,
-        conditional=True,
-    ),
-    Operation(
-        id="deleteConnectionTemplate",
-        method="DELETE",
-        path=TEMPLATE,
-        summary="Delete connection template",
-        handler=delete_template,
-        permissions=permission("delete", "connectiontemplates"),
-        response=Empty,
-        empty=True,
-    ),
-    Operation(
-        id="listConnectionTemplates",
-        path=TEMPLATES,
-        summary="List project environment connection templates",
-        handler=list_templates,
-        permissions=permission("list", "connectiontemplates"),
-        end_user=end_user_checks.project_with_environment,
-        response=rest.TemplatePage,
-    ),
-    Operation(
-        id="listEnvironmentSystems",
-        path=SYSTEMS,
-        summary="List the systems linked to a project environment",
-        handler=list_templates,
-        permissions=permission("list", "connectiontemplates"),
-        end_user=end_user_checks.project_with_environment,
-        response=rest.TemplatePage,
-    ),
-    Operation(
-        id="addSystemToEnvironment",
-        method="POST",
-        path=SYSTEMS,
-        summary="Add a system to a project environment",
-        handler=add_system,
-        permissions=permission("create", "connectiontemplates"),
-        link_parameters={"systemId": "system_id", "environmentId": "environment_id"},
-        success=204,
-    ),
-    _removal("DELETE", "removeSystemFromEnvironment"),
-    _removal("PUT", "removeSystemFromEnvironmentByPut"),
-)

@@ -6,22 +6,31 @@ from datetime import UTC, datetime, timedelta
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.handlers.projects import PROJECT
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import Call, Operations, Reply
 from tieline_api.page_tokens import seal, unseal
 from tieline_api.schemas import traces as rest
 from tieline_api.traces.origins import Origin
 from tieline_api.traces.query import BadFilterError, Position, RunQuery, parse_filter
 from tieline_api.traces.spans import ACTIVATION, EXCEPTION_TYPE, USER, Owner, Span
-from tieline_api.use_cases.project_lookup import need_environment, need_project
+from tieline_api.views.project_lookup import need_environment, need_project
 from tieline_core.identity.ids import environment_id, object_id
-from tieline_core.identity.names import current_workload
+from tieline_core.identity.names import workload_name
 
 _MAX_INT = 2**63 - 1
 _TRACE_ID = re.compile("[0-9a-fA-F]{32}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+OPERATIONS = Operations("Traces")
 
-async def get_trace(call: Call[None, None]) -> Reply:
+
+@OPERATIONS.add(
+    "GET",
+    f"{PROJECT}/traces/{{trace_id}}",
+    id="getTrace",
+    summary="Get trace",
+    permissions=permission("get", "projects"),
+)
+async def get_trace(call: Call[None, None]) -> Reply[rest.Trace]:
     """A trace with all its spans, of all the project's environments. It appears within a second or two."""
     project = need_project(call)
     text = call.path["trace_id"]
@@ -35,7 +44,14 @@ async def get_trace(call: Call[None, None]) -> Reply:
     return Reply(body=rest.Trace(trace_id=text.lower(), spans=[_span(span) for span in spans]))
 
 
-async def list_traces(call: Call[rest.TracesQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{PROJECT}/traces",
+    id="listProjectTraces",
+    summary="List project traces",
+    permissions=permission("get", "projects"),
+)
+async def list_traces(call: Call[rest.TracesQuery, None]) -> Reply[rest.TracePage]:
     """The runs of an environment, newest first, each with its trace."""
     query = call.query
     project = need_project(call)
@@ -47,7 +63,7 @@ async def list_traces(call: Call[rest.TracesQuery, None]) -> Reply:
         environment=environment_id(project_id, environment),
     )
     metadata = project["metadata"]
-    workload = current_workload(project, environment)
+    workload = workload_name(project["metadata"]["name"], environment)
     origin = Origin(owner=owner, service=f"{metadata['namespace']}/{workload}")
     try:
         terms = parse_filter(query.filter or "")
@@ -136,57 +152,3 @@ def _decode(scope: str, token: str) -> Position:
         ):
             return start, number
     raise refused
-
-
-_TIMES = {"startTime": "2026-11-21T10:00:00.123456789Z"}
-_IDS = {"traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa0ba902b7"}
-OPERATIONS = (
-    Operation(
-        id="listProjectTraces",
-        path=f"{PROJECT}/traces",
-        summary="List project traces",
-        handler=list_traces,
-        permissions=permission("get", "projects"),
-        response=rest.TracePage,
-        response_example={
-            "items": [
-                {
-                    **_IDS,
-                    "name": "orders",
-                    "serviceName": "Shop sync",
-                    **_TIMES,
-                    "duration": 12.5,
-                    "status": {"code": "ERROR", "message": "UpstreamError: shop answered 422"},
-                    "error": {
-                        "type": "tieline.errors.UpstreamError",
-                        "message": "UpstreamError: shop answered 422",
-                    },
-                    "user": {"externalId": "ann"},
-                    "activationId": "01JD3YEKHBZX9KQW8T2V4N6P0K",
-                    "executionId": "01JD3YEKHBZX9KQW8T2V4N6P0J",
-                }
-            ]
-        },
-    ),
-    Operation(
-        id="getTrace",
-        path=f"{PROJECT}/traces/{{trace_id}}",
-        summary="Get trace",
-        handler=get_trace,
-        permissions=permission("get", "projects"),
-        response=rest.Trace,
-        response_example={
-            "traceId": _IDS["traceId"],
-            "spans": [
-                {
-                    "spanId": _IDS["spanId"],
-                    "name": "orders",
-                    **_TIMES,
-                    "endTime": "2026-11-21T10:00:00.135956789Z",
-                    "attributes": [{"key": "executionId", "value": "01JD3YEKHBZX9KQW8T2V4N6P0J"}],
-                    "status": {"code": "OK"},
-                }
-            ],
-        },
-    ),
-)

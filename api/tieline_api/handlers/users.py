@@ -1,28 +1,38 @@
 """Operations on end users."""
 
-from typing import Any
-
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
-from tieline_api.cache import indexes, sorted_lists
+from tieline_api.cluster import indexes, sorted_lists
+from tieline_api.cluster.etags import etag
+from tieline_api.cluster.writer import set_or_drop
 from tieline_api.conversion.lists import readable
 from tieline_api.conversion.users import user_to_rest
-from tieline_api.handlers.activation_lookup import activations_at, find_environment
-from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import users as rest
-from tieline_api.store.etags import etag
-from tieline_api.store.writer import set_or_drop
 from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.user_create import create_user as store_user
+from tieline_api.views.activation_lookup import activations_at, find_environment
 from tieline_core.objects import Object
 
 USERS = f"{ORGANISATION}/users"
 
+OPERATIONS = Operations("Users")
 
-async def create_user(call: Call[None, rest.UserCreate]) -> Reply:
+
+@OPERATIONS.add(
+    "POST",
+    USERS,
+    id="createUser",
+    summary="Create a user",
+    permissions=permission("create", "endusers"),
+    end_user=end_user_checks.own_user_created,
+    link_sources={"user_id": "/id"},
+    success=201,
+)
+async def create_user(call: Call[None, rest.UserCreate]) -> Reply[rest.EndUser]:
     """Creates a user. The answer is 409 when the external id is taken."""
-    world, external = call.platform.world, call.body.external_id
-    if world.users.by_index("external", indexes.key(call.namespace, external)):
+    cluster, external = call.platform.cluster, call.body.external_id
+    if cluster.users.by_index("external", indexes.key(call.namespace, external)):
         raise errors.conflict(f'There is a user with the external id "{external[:100]}" already')
     spec = {"externalId": external}
     set_or_drop(spec, "displayName", call.body.display_name)
@@ -30,10 +40,13 @@ async def create_user(call: Call[None, rest.UserCreate]) -> Reply:
     return _user(call, obj)
 
 
-async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
+@OPERATIONS.add(
+    "GET", USERS, id="listUsers", summary="List users", permissions=permission("list", "endusers")
+)
+async def list_users(call: Call[rest.UsersQuery, None]) -> Reply[rest.UserPage]:
     """Returns a page of users, oldest first."""
-    world, query = call.platform.world, call.query
-    rows = world.ordered.users.rows(call.namespace, search=query.search)
+    cluster, query = call.platform.cluster, call.query
+    rows = cluster.ordered.users.rows(call.namespace, search=query.search)
     if query.activated is not None:
         active = _activated(call, query.environment_id)
         rows = [row for row in rows if (row.name in active) is query.activated]
@@ -43,36 +56,53 @@ async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
     return Reply(body=body, warnings=shown.warnings)
 
 
-async def get_user(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "GET",
+    f"{USERS}/{{user_id}}",
+    id="getUser",
+    summary="Get a user by id or external id",
+    permissions=permission("get", "endusers"),
+    end_user=end_user_checks.own_user,
+    conditional=True,
+)
+async def get_user(call: Call[None, None]) -> Reply[rest.EndUser]:
     """Returns a user by id or external id."""
     return _user(call, need_user(call, call.path["user_id"]))
 
 
-async def delete_user(call: Call[None, None]) -> Reply:
+@OPERATIONS.add(
+    "DELETE",
+    f"{USERS}/{{user_id}}",
+    id="deleteUser",
+    summary="Delete a user",
+    permissions=permission("delete", "endusers"),
+    success=204,
+)
+async def delete_user(call: Call[None, None]) -> Reply[None]:
     """Deletes a user with the activations and connections that this API made for the user."""
-    platform, world = call.platform, call.platform.world
+    platform, cluster = call.platform, call.platform.cluster
     obj = need_user(call, call.path["user_id"])
     name = obj["metadata"]["name"]
-    for cache in (world.activations, world.connections):
-        for one in await world.referring_now(cache, "endUserRef", call.namespace, name):
+    for cache in (cluster.activations, cluster.connections):
+        for one in await cluster.referring_now(cache, "endUserRef", call.namespace, name):
             await platform.writer.delete_if_ours(cache, one)
-    await platform.writer.delete(world.users, obj)
+    await platform.writer.delete(cluster.users, obj)
     return Reply()
 
 
-def need_user(call: Call[Any, Any], identifier: str) -> Object:
+def need_user(call: AnyCall, identifier: str) -> Object:
     """The user with this id or external id."""
-    found = call.platform.world.user(call.namespace, identifier)
+    found = call.platform.cluster.user(call.namespace, identifier)
     if found is None:
         raise errors.not_found("user", identifier)
     return found
 
 
-def _activated(call: Call[Any, Any], environment: str | None) -> set[str]:
+def _activated(call: AnyCall, environment: str | None) -> set[str]:
     """The names of the users who are activated, on one environment where that is given."""
-    world = call.platform.world
+    cluster = call.platform.cluster
     if environment is None:
-        found = world.activations.list(call.namespace)
+        found = cluster.activations.list(call.namespace)
         return {one["spec"]["endUserRef"]["name"] for one in found if one["spec"].get("endUserRef")}
     ref = find_environment(call, environment)
     if ref is None:
@@ -80,48 +110,5 @@ def _activated(call: Call[Any, Any], environment: str | None) -> set[str]:
     return {row.obj["spec"]["endUserRef"]["name"] for row in activations_at(call, ref)}
 
 
-def _user(call: Call[Any, Any], obj: Object) -> Reply:
+def _user(call: AnyCall, obj: Object) -> Reply[rest.EndUser]:
     return Reply(body=user_to_rest(obj, organisation=call.organisation.id), etag=etag(obj))
-
-
-OPERATIONS = (
-    Operation(
-        id="createUser",
-        method="POST",
-        path=USERS,
-        summary="Create a user",
-        handler=create_user,
-        permissions=permission("create", "endusers"),
-        end_user=end_user_checks.own_user_created,
-        link_sources={"user_id": "/id"},
-        success=201,
-        response=rest.EndUser,
-    ),
-    Operation(
-        id="listUsers",
-        path=USERS,
-        summary="List users",
-        handler=list_users,
-        permissions=permission("list", "endusers"),
-        response=rest.UserPage,
-    ),
-    Operation(
-        id="getUser",
-        path=f"{USERS}/{{user_id}}",
-        summary="Get a user by id or external id",
-        handler=get_user,
-        permissions=permission("get", "endusers"),
-        end_user=end_user_checks.own_user,
-        response=rest.EndUser,
-        conditional=True,
-    ),
-    Operation(
-        id="deleteUser",
-        method="DELETE",
-        path=f"{USERS}/{{user_id}}",
-        summary="Delete a user",
-        handler=delete_user,
-        permissions=permission("delete", "endusers"),
-        success=204,
-    ),
-)

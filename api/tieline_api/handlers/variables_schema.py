@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import jsonpatch
 import jsonpointer
@@ -10,16 +9,16 @@ import orjson
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
-from tieline_api.cache import indexes
+from tieline_api.cluster import indexes
+from tieline_api.cluster.etags import etag
+from tieline_api.cluster.field_managers import other_managers
 from tieline_api.conversion.projects import EMPTY_SCHEMA
-from tieline_api.handlers.activation_lookup import verdict_or_429
 from tieline_api.handlers.projects import PROJECT
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import projects as rest
-from tieline_api.store.etags import etag
-from tieline_api.store.field_managers import other_managers
 from tieline_api.use_cases import end_user_checks
-from tieline_api.use_cases.project_lookup import change_project, need_project
+from tieline_api.views.activation_lookup import verdict_or_429
+from tieline_api.views.project_lookup import change_project, need_project
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.objects import Object
 from tieline_protocol.schema_limits import MAX_BYTES
@@ -29,14 +28,33 @@ _PROPERTIES = "/properties/"
 _AT_ONCE = 200
 _WARNING_SECONDS = 5.0
 
+OPERATIONS = Operations("Projects")
 
-async def get_schema(call: Call[None, None]) -> Reply:
+
+@OPERATIONS.add(
+    "GET",
+    VARIABLES,
+    id="getVariablesSchema",
+    summary="Get project variables schema",
+    permissions=permission("get", "projects"),
+    end_user=end_user_checks.project_with_environment,
+    conditional=True,
+)
+async def get_schema(call: Call[None, None]) -> Reply[rest.VariablesSchema]:
     """Returns the JSON Schema of the project's variables; an empty object schema for a project that has none."""
     obj = need_project(call)
     return Reply(body=rest.VariablesSchema(_schema(obj)), etag=etag(obj))
 
 
-async def put_schema(call: Call[None, rest.VariablesSchema]) -> Reply:
+@OPERATIONS.add(
+    "PUT",
+    VARIABLES,
+    id="setVariablesSchema",
+    summary="Set project variables schema",
+    permissions=permission("patch", "projects"),
+    conditional=True,
+)
+async def put_schema(call: Call[None, rest.VariablesSchema]) -> Reply[rest.VariablesSchema]:
     """Replaces the JSON Schema of the project's variables.
 
     Values that are set stay. A Warning header counts the activations whose values no longer fit.
@@ -44,7 +62,15 @@ async def put_schema(call: Call[None, rest.VariablesSchema]) -> Reply:
     return await _write(call, lambda _old: call.body.root)
 
 
-async def patch_schema(call: Call[None, rest.SchemaPatch]) -> Reply:
+@OPERATIONS.add(
+    "PATCH",
+    VARIABLES,
+    id="patchVariablesSchema",
+    summary="Patch project variables schema",
+    permissions=permission("patch", "projects"),
+    conditional=True,
+)
+async def patch_schema(call: Call[None, rest.SchemaPatch]) -> Reply[rest.VariablesSchema]:
     """Applies one JSON Patch operation (RFC 6902) to the schema of the project's variables."""
     body = call.body
     if body.op != "remove" and "value" not in body.model_fields_set:
@@ -71,7 +97,7 @@ def patched(schema: Object, patch: rest.SchemaPatch) -> Object:
     return changed
 
 
-async def check_schema(call: Call[Any, Any], schema: Object) -> None:
+async def check_schema(call: AnyCall, schema: Object) -> None:
     """ApiError: 413 for one that is too large, 422 for one that is no JSON Schema or takes too much to check."""
     if len(_text(schema)) > MAX_BYTES:
         raise errors.too_large("The schema", limit=MAX_BYTES)
@@ -87,7 +113,7 @@ def _text(schema: Object) -> bytes:
         raise errors.invalid("", f"this cannot be written as JSON: {error}") from error
 
 
-async def _write(call: Call[Any, Any], compute: Callable[[Object], Object]) -> Reply:
+async def _write(call: AnyCall, compute: Callable[[Object], Object]) -> Reply[rest.VariablesSchema]:
     before = need_project(call)
     new: Object = {}
 
@@ -108,7 +134,7 @@ async def _write(call: Call[Any, Any], compute: Callable[[Object], Object]) -> R
     return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed), warnings=broken)
 
 
-async def _broken_by(call: Call[Any, Any], before: Object, project: Object) -> tuple[str, ...]:
+async def _broken_by(call: AnyCall, before: Object, project: Object) -> tuple[str, ...]:
     """A warning when activations have values that no longer fit."""
     old, new = _schema(before), _schema(project)
     if old == new:
@@ -136,9 +162,9 @@ async def _broken_by(call: Call[Any, Any], before: Object, project: Object) -> t
     return (f"{which} values that no longer fit (see variableErrors): code keeps the last ones that did",)
 
 
-def _activations(call: Call[Any, Any], project: Object) -> list[Object]:
+def _activations(call: AnyCall, project: Object) -> list[Object]:
     """All activations of a project."""
-    name, cache = project["metadata"]["name"], call.platform.world.activations
+    name, cache = project["metadata"]["name"], call.platform.cluster.activations
     environment_keys = [
         indexes.key(call.namespace, name, environment) for environment in indexes.environment_names(project)
     ]
@@ -151,37 +177,3 @@ def _activations(call: Call[Any, Any], project: Object) -> list[Object]:
 
 def _schema(project: Object) -> Object:
     return dict(project["spec"].get("dynamicVariablesSchema") or EMPTY_SCHEMA)
-
-
-OPERATIONS = (
-    Operation(
-        id="getVariablesSchema",
-        path=VARIABLES,
-        summary="Get project variables schema",
-        handler=get_schema,
-        permissions=permission("get", "projects"),
-        end_user=end_user_checks.project_with_environment,
-        response=rest.VariablesSchema,
-        conditional=True,
-    ),
-    Operation(
-        id="setVariablesSchema",
-        method="PUT",
-        path=VARIABLES,
-        summary="Set project variables schema",
-        handler=put_schema,
-        permissions=permission("patch", "projects"),
-        response=rest.VariablesSchema,
-        conditional=True,
-    ),
-    Operation(
-        id="patchVariablesSchema",
-        method="PATCH",
-        path=VARIABLES,
-        summary="Patch project variables schema",
-        handler=patch_schema,
-        permissions=permission("patch", "projects"),
-        response=rest.VariablesSchema,
-        conditional=True,
-    ),
-)

@@ -4,118 +4,27 @@ aiohttp decompresses by itself otherwise, before a handler can say what is wrong
 (``service.listening``).
 """
 
-import asyncio
-import zlib
-from collections.abc import AsyncIterator
-
 from aiohttp import StreamReader, web
 
 from tieline_api import errors
+from tieline_api.inflated_bodies import DEFLATE, GZIP, Inflated, encodings_of
 
 ACCEPTED = "gzip, deflate"
-_GZIP = frozenset({"gzip", "x-gzip"})
-_PIECE = 256 * 1024
-_GZIP_WINDOW, _ZLIB_WINDOW, _RAW_WINDOW = 31, 15, -15
 
 
-def content_of(request: web.Request) -> "StreamReader | Inflated":
+def content_of(request: web.Request) -> StreamReader | Inflated:
     """The body as it was before its Content-Encoding; ApiError 415 for an encoding that is not read.
 
     Reading it raises ApiError (400) where the body is not what its encoding says.
     """
-    names = ",".join(request.headers.getall("Content-Encoding", ())).lower().split(",")
-    encodings = [name for name in map(str.strip, names) if name not in ("", "identity")]
+    encodings = encodings_of(request.headers.getall("Content-Encoding", ()))
     if not encodings:
         return request.content
-    if len(encodings) > 1 or encodings[0] not in (*_GZIP, "deflate"):
+    if len(encodings) > 1 or encodings[0] not in (*GZIP, DEFLATE):
         raise errors.ApiError(
             415,
             "unsupported_media_type",
-            f"The body must be sent as it is, or with one Content-Encoding of: {ACCEPTED}",
+            f"The body must be sent unencoded, or with one Content-Encoding of: {ACCEPTED}",
             headers={"Accept-Encoding": ACCEPTED},
         )
-    return Inflated(request.content, gzip=encodings[0] in _GZIP)
-
-
-class Inflated:
-    """What a compressed stream holds, some kilobytes at a time: what a bomb would grow to is never in memory."""
-
-    def __init__(self, stream: StreamReader, *, gzip: bool) -> None:
-        self._stream = stream
-        self._gzip = gzip
-        self._inflate = zlib.decompressobj(_GZIP_WINDOW if gzip else _ZLIB_WINDOW)
-        self._buffer = bytearray()
-        self._waiting = b""
-        self._started = False
-        self._ended = False
-
-    async def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes, all that are left for -1; none at the end."""
-        while not self._ended and (size < 0 or not self._buffer):
-            await self._more()
-        return self._take(len(self._buffer) if size < 0 else size)
-
-    async def readline(self, *, max_line_length: int | None = None) -> bytes:
-        """A line with its end; ValueError for one that is longer than ``max_line_length``."""
-        found = self._buffer.find(b"\n")
-        while found < 0 and not self._ended:
-            searched = len(self._buffer)
-            await self._more()
-            found = self._buffer.find(b"\n", searched)
-            if found < 0 and max_line_length is not None and len(self._buffer) > max_line_length:
-                raise ValueError("a line is too long")
-        return self._take(found + 1 if found >= 0 else len(self._buffer))
-
-    async def iter_any(self) -> AsyncIterator[bytes]:
-        """The pieces as they come."""
-        while piece := await self.read(_PIECE):
-            yield piece
-
-    def unread_data(self, data: bytes) -> None:
-        """Puts back what was read."""
-        self._buffer[:0] = data
-
-    def at_eof(self) -> bool:
-        """Whether everything was read."""
-        return self._ended and not self._buffer
-
-    def _take(self, size: int) -> bytes:
-        taken = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return taken
-
-    async def _more(self) -> None:
-        data, self._waiting = self._waiting, b""
-        if data:
-            # What came grows a lot: others get their turn in between.
-            await asyncio.sleep(0)
-        else:
-            data = await self._stream.readany()
-        if not data:
-            if self._started and not self._inflate.eof:
-                raise self._malformed()
-            self._ended = True
-            return
-        try:
-            self._buffer += self._inflated(data)
-        except zlib.error:
-            raise self._malformed() from None
-
-    def _inflated(self, data: bytes) -> bytes:
-        if not self._started and not self._gzip and data[0] & 0x0F != 8:
-            # Not the zlib format that HTTP calls deflate, but what some clients send under that name.
-            self._inflate = zlib.decompressobj(_RAW_WINDOW)
-        elif self._inflate.eof:
-            # One gzip member after the other (RFC 1952, section 2.2); after deflate comes nothing.
-            if not self._gzip:
-                raise zlib.error
-            self._inflate = zlib.decompressobj(_GZIP_WINDOW)
-        self._started = True
-        found = self._inflate.decompress(data, _PIECE)
-        self._waiting = self._inflate.unconsumed_tail or self._inflate.unused_data
-        return found
-
-    def _malformed(self) -> errors.ApiError:
-        return errors.malformed(
-            f"The body is not {'gzip' if self._gzip else 'deflate'}, as its Content-Encoding says, or is cut off"
-        )
+    return Inflated(request.content, gzip=encodings[0] in GZIP, broken=errors.malformed)

@@ -6,7 +6,8 @@ may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), the
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from typing import Any
@@ -20,9 +21,11 @@ from tieline_api import errors
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.end_users import EndUserScope
 from tieline_api.body_limits import MIB, BodyLimits
-from tieline_api.cache.organisations import NO_ORGANISATION, Organisation, nowhere
+from tieline_api.cluster import revisions
+from tieline_api.cluster.etags import unchanged
+from tieline_api.cluster.organisations import NO_ORGANISATION, Organisation, nowhere
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.operation import Call, Operation, PassedOn, Reply
+from tieline_api.http.operation import Call, Operation, ProxyRequest, Reply
 from tieline_api.http.request_body import (
     names_of,
     parameters_of,
@@ -37,8 +40,6 @@ from tieline_api.http.request_body import (
     warning_header,
 )
 from tieline_api.http.uploads import Upload, UploadMemory, read_upload
-from tieline_api.store import revisions
-from tieline_api.store.etags import unchanged
 from tieline_core.identity.ids import parse_id
 
 OPERATION = web.RequestKey("operation", str)
@@ -52,6 +53,9 @@ WRITES = web.RequestKey("writes", revisions.Writes)
 """What the request has written so far."""
 CREDENTIALS = web.RequestKey("credentials", Mapping)
 """The headers that tell who calls, where they are not the request's own: those of a session in a cookie."""
+
+SESSION_ENDS = web.RequestKey("session_ends", float)
+"""When the session in the request's cookie ends at the latest, in seconds since 1970."""
 
 _MAX_STRAY_BODY = 64 * 1024
 _PIECE = 256 * 1024
@@ -86,7 +90,7 @@ class Dispatcher:
                 upload = await closing.enter_async_context(self._room.file(organisation.id))
             raw, body, warnings = await _body(operation, request, upload, platform.settings.sizes)
             query, warned = await _query(operation, request, platform.settings.sizes)
-            as_sent = operation.passes_on or operation.own_protocol
+            as_sent = operation.proxies or operation.own_protocol
             call = Call(
                 platform=platform,
                 organisation=organisation,
@@ -97,7 +101,11 @@ class Dispatcher:
                 raw=raw if operation.keeps_body or as_sent else b"",
                 if_match=request.headers.get("If-Match") if operation.conditional else None,
                 upload=upload.file if upload is not None else None,
-                passed_on=_passed_on(operation, request) if as_sent else None,
+                proxied=_proxy_request(operation, request) if as_sent else None,
+                recheck=self._recheck(operation, request, caller, organisation)
+                if operation.streams
+                else None,
+                session_seconds=request[SESSION_ENDS] - time.time() if SESSION_ENDS in request else None,
             )
             del raw
             if caller.end_user is not None:
@@ -111,6 +119,21 @@ class Dispatcher:
         if revision := writes.header():
             response.headers[revisions.HEADER] = revision
         return response
+
+    def _recheck(
+        self, operation: Operation, request: web.Request, caller: Caller, organisation: Organisation
+    ) -> Callable[[], Awaitable[None]]:
+        platform, credentials = self._platform, credentials_of(request)
+
+        async def check() -> None:
+            """ApiError: 401 where the credentials are no longer valid, 403 and 404 where the permission was revoked."""
+            again = await platform.authentication.caller(credentials, key_as_bearer=operation.key_as_bearer)
+            if again.key() != caller.key():
+                raise errors.unauthenticated("The credentials belong to another caller now")
+            if await self._organisation(again, operation, organisation.id) != organisation:
+                raise errors.organisation_not_found(organisation.id)
+
+        return check
 
     def _admit(self, operation: Operation, request: web.Request, scope: EndUserScope) -> None:
         """ApiError 403 for what end users may not do, and where their token may not be sent from."""
@@ -133,16 +156,16 @@ class Dispatcher:
         caller itself."""
         if "organisation_id" in path:
             return await self._organisation(caller, operation, path["organisation_id"])
-        world = self._platform.world
+        cluster = self._platform.cluster
         if "project_id" in path:
-            refused, having = errors.project_not_found, world.organisations_of_project
+            refused, having = errors.project_not_found, cluster.organisations_of_project
             return await self._organisation_by(caller, operation, path["project_id"], having, refused)
         if "activation_id" in path:
-            refused, having = errors.activation_not_found, world.organisations_of_activation
+            refused, having = errors.activation_not_found, cluster.organisations_of_activation
             return await self._organisation_by(caller, operation, path["activation_id"], having, refused)
         if operation.permissions:
             raise LookupError(f"The path of {operation.id} names nothing that its permissions are about")
-        world.need_sync()
+        cluster.need_sync()
         return NO_ORGANISATION
 
     async def _organisation_by(
@@ -158,7 +181,7 @@ class Dispatcher:
         ApiError: 403, and 404 where there is none that the caller may know of.
         """
         platform, identifier = self._platform, parse_id(given)
-        platform.world.need_sync()
+        platform.cluster.need_sync()
         refused = not_found(identifier or given)
         if identifier is None:
             raise refused
@@ -183,12 +206,12 @@ class Dispatcher:
         and after the same questions to Kubernetes.
         """
         platform, identifier = self._platform, parse_id(given)
-        platform.world.need_sync()
+        platform.cluster.need_sync()
         if identifier is None:
             raise errors.organisation_not_found(given)
         if caller.organisations is not None and identifier not in caller.organisations:
             raise errors.organisation_not_found(identifier)
-        organisation = platform.world.organisation(identifier)
+        organisation = platform.cluster.organisation(identifier)
         if organisation is not None and caller.end_user is not None:
             return organisation
         if organisation is not None:
@@ -205,7 +228,7 @@ class Dispatcher:
             platform = self._platform
             seconds = platform.settings.revision_seconds
             await revisions.wait(
-                seen, platform.world.watched, namespace=organisation.namespace, seconds=seconds
+                seen, platform.cluster.watched, namespace=organisation.namespace, seconds=seconds
             )
 
 
@@ -223,13 +246,13 @@ def credentials_of(request: web.Request) -> Mapping[str, str]:
     return headers
 
 
-def _passed_on(operation: Operation, request: web.Request) -> PassedOn:
+def _proxy_request(operation: Operation, request: web.Request) -> ProxyRequest:
     """The request as it was sent: what the router has decoded might mean another path elsewhere."""
     before = operation.path.count("/")
     url = request.rel_url
     path = "" if operation.own_protocol else url.raw_path.split("/", before)[before]
     query = f"?{url.raw_query_string}" if url.raw_query_string else ""
-    return PassedOn(method=request.method, path=path + query, headers=request.headers)
+    return ProxyRequest(method=request.method, path=path + query, headers=request.headers)
 
 
 async def _body(
@@ -237,7 +260,7 @@ async def _body(
 ) -> tuple[bytes, BaseModel | None, list[str]]:
     """The body as it was sent, as a model, and warnings."""
     limit = sizes.of(operation.size)
-    if operation.passes_on or operation.own_protocol:
+    if operation.proxies or operation.own_protocol:
         return await read_body(request, limit=limit, seconds=sizes.seconds), None, []
     if operation.body is None:
         return b"", None, []
@@ -261,12 +284,12 @@ async def _body(
 async def _query(
     operation: Operation, request: web.Request, sizes: BodyLimits
 ) -> tuple[BaseModel | None, list[str]]:
-    if operation.passes_on or operation.own_protocol:
+    if operation.proxies or operation.own_protocol:
         return None, []
     body_fields = frozenset[str]() if operation.body is None else names_of(operation.body)
     if operation.strict:
         refuse_unknown_parameters(operation.query, request)
-        refuse_repeated_parameters(request)
+        refuse_repeated_parameters(operation.query, request)
     warnings = unknown_parameters(operation.query, request, body_fields=body_fields)
     if operation.query is None:
         return None, warnings
@@ -282,7 +305,9 @@ async def _query(
         return validate_query(operation.query, request, body_fields=body_fields), warnings
 
 
-def _response(operation: Operation, request: web.Request, reply: Reply, warnings: list[str]) -> web.Response:
+def _response(
+    operation: Operation, request: web.Request, reply: Reply[Any], warnings: list[str]
+) -> web.Response:
     if reply.response is not None:
         return reply.response
     headers = dict(reply.headers)

@@ -1,6 +1,6 @@
 """Prometheus metrics, in a registry of their own."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -8,7 +8,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tieline_api.engine.connection import Engine
-from tieline_api.runs.reading import RunReader
 from tieline_api.traces.backends import SpanCounts
 from tieline_core.kubernetes import Kube
 
@@ -55,14 +54,15 @@ class _Spans(Collector):
 class _Engine(Collector):
     """The event engine, as this replica sees it."""
 
-    def __init__(self, engine: Engine, runs: RunReader) -> None:
+    def __init__(
+        self, engine: Engine, records: Mapping[str, int], readers: Mapping[str, Callable[[], int]]
+    ) -> None:
         self._engine = engine
-        self._runs = runs
+        self._records = records
+        self._readers = readers
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
         engine = self._engine
-        if not engine.configured:
-            return
         yield GaugeMetricFamily(
             "tieline_engine_connected", "Whether the event engine can be reached", value=int(engine.connected)
         )
@@ -81,9 +81,17 @@ class _Engine(Collector):
             "Records of runs from the engine: read, or malformed; and failed attempts to keep some",
             labels=["outcome"],
         )
-        for outcome, count in self._runs.counts.copy().items():
+        for outcome, count in dict(self._records).items():
             records.add_metric([outcome], count)
         yield records
+        stalled = GaugeMetricFamily(
+            "tieline_api_stream_readers_stalled",
+            "Streams of organisations that cannot be read further, by reader",
+            labels=["reader"],
+        )
+        for reader, streams in self._readers.items():
+            stalled.add_metric([reader], streams())
+        yield stalled
 
 
 class Metrics:
@@ -120,13 +128,24 @@ class Metrics:
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
 
+    def add_watchers(self, count: Callable[[], int]) -> None:
+        """Export how many connections watch organisations."""
+        gauge = Gauge(
+            "tieline_api_watchers", "Open streams of changes of organisations", registry=self._registry
+        )
+        gauge.set_function(count)
+
     def add_traces(self, store: SpanCounts) -> None:
         """Count what the store of traces keeps, and what it has to drop."""
         self._registry.register(_Spans(store))
 
-    def add_engine(self, engine: Engine, runs: RunReader) -> None:
-        """Tell how the event engine is."""
-        self._registry.register(_Engine(engine, runs))
+    def add_engine(
+        self, engine: Engine, records: Mapping[str, int], *, readers: Mapping[str, Callable[[], int]]
+    ) -> None:
+        """Export the state of the event engine, what became of ``records`` of runs, and how many streams each of
+        ``readers`` cannot read further.
+        """
+        self._registry.register(_Engine(engine, records, readers))
 
     def render(self) -> bytes:
         """All metrics as text."""

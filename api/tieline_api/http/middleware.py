@@ -21,6 +21,7 @@ from aiohttp.typedefs import Handler, Middleware
 from tieline_api import errors
 from tieline_api.auth.rate_limits import FailureLimiter, credential_of
 from tieline_api.client_address import Network, origin
+from tieline_api.http.compression import add_vary
 from tieline_api.http.dispatcher import (
     OPERATION,
     ORGANISATION,
@@ -38,8 +39,12 @@ logger = logging.getLogger("tieline_api.requests")
 
 REQUEST_ID = web.RequestKey("request_id", str)
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_EXPOSED = "ETag, Link, Retry-After, Warning, X-Tieline-Revision, X-Tieline-Stale"
-_ALLOWED_HEADERS = "Authorization, Content-Type, If-Match, If-None-Match, X-API-Key, X-Tieline-Revision"
+_EXPOSED = "ETag, Link, Retry-After, WWW-Authenticate, Warning, X-Tieline-Revision, X-Tieline-Stale"
+# Those of the Model Context Protocol are sent by its clients in a browser.
+_ALLOWED_HEADERS = (
+    "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, "
+    "Mcp-Session-Id, X-API-Key, X-Tieline-Revision"
+)
 _PREFLIGHT_SECONDS = "600"
 _QUIET = frozenset({"healthz", "readyz", "metrics"})
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 400: "malformed", 408: "timeout"}
@@ -115,7 +120,7 @@ def cors(
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = exposed
         if origins or allowed:
-            response.headers["Vary"] = "Origin"
+            add_vary(response, "Origin")
         return response
 
     return middleware
@@ -173,7 +178,7 @@ async def error_handling(request: web.Request, handler: Handler) -> web.StreamRe
             errors.ApiError(
                 500,
                 "internal",
-                f"Something went wrong on our side; tell the operators the request id {request.get(REQUEST_ID, '')}",
+                f"Internal error; report the request id to the administrators: {request.get(REQUEST_ID, '')}",
             )
         )
 

@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document, from the table of operations."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,7 +21,7 @@ _ERRORS: Mapping[int, str] = {
     401: "No token, or one that is not valid",
     403: "Not allowed",
     404: "No such thing in this organisation",
-    409: "It contradicts what is there, or somebody else owns the field",
+    409: "It conflicts with the current state, or another manager owns the field",
     412: "It was changed since it was read",
     413: "Too large",
     415: "Not JSON",
@@ -49,6 +50,7 @@ _IDS = {
     "key_id": "The API key",
 }
 _ERROR_SCHEMA: Json = {
+    "title": "Error",
     "type": "object",
     "required": ["code", "message"],
     "properties": {
@@ -164,9 +166,7 @@ def _path_parameters(operation: Operation) -> list[Json]:
             "name": name,
             "in": "path",
             "required": True,
-            "description": "Any path"
-            if operation.passes_on and name not in _IDS
-            else _IDS.get(name, "The id"),
+            "description": "Any path" if operation.proxies and name not in _IDS else _IDS.get(name, "The id"),
             "schema": {"type": "string", "pattern": ULID_PATTERN} if name in _IDS else {"type": "string"},
         }
         for name in parameters(operation)
@@ -184,9 +184,7 @@ def _query_parameters(operation: Operation) -> list[Json]:
             "in": "query",
             "required": name in required,
             "description": found.get("description", ""),
-            "schema": _tidy(
-                _plain({key: value for key, value in found.items() if key not in ("title", "description")})
-            ),
+            "schema": _tidy(_plain({key: value for key, value in found.items() if key != "description"})),
         }
         for name, found in schema["properties"].items()
     ]
@@ -220,9 +218,9 @@ def _responses(operation: Operation, references: References) -> Json:
         content: Json = {"schema": references[operation.response, "serialization"]}
         if operation.response_example is not None:
             content["example"] = operation.response_example
-        good["content"] = {"application/json": content}
+        good["content"] = {"text/event-stream" if operation.streams else "application/json": content}
     responses: Json = {str(operation.success): good}
-    if operation.passes_on:
+    if operation.proxies:
         responses["default"] = {"description": "What the system answers, with X-Tieline-Upstream-Status"}
     statuses = {*_ALWAYS, *operation.errors}
     if not operation.permissions:
@@ -257,7 +255,9 @@ def _schemas(operations: Iterable[Operation]) -> tuple[Json, References]:
     references, generated = models_json_schema(
         list(wanted), by_alias=True, ref_template="#/components/schemas/{model}"
     )
-    schemas: Json = {_named(name): _tidy(schema) for name, schema in generated["$defs"].items()}
+    schemas: Json = {
+        _named(name): {"title": _named(name), **_tidy(schema)} for name, schema in generated["$defs"].items()
+    }
     schemas["Error"] = _ERROR_SCHEMA
     return dict(sorted(schemas.items())), {key: _tidy(reference) for key, reference in references.items()}
 
@@ -267,17 +267,42 @@ def _named(text: str) -> str:
     return text.removesuffix("-Output").replace("-Input", "Input")
 
 
-def _tidy(node: Any) -> Any:
-    """Without what is for custom resource definitions only, and with our names of schemas in references."""
-    if isinstance(node, dict):
-        return {
-            key: _named(value) if key == "$ref" and isinstance(value, str) else _tidy(value)
-            for key, value in node.items()
-            if not str(key).startswith("x-kubernetes-")
-        }
-    if isinstance(node, list):
-        return [_tidy(item) for item in node]
-    return node
+_SCHEMA = frozenset({"additionalProperties", "items", "not", "propertyNames"})
+_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NAMED_SCHEMAS = frozenset({"properties", "patternProperties"})
+
+
+def _tidy(schema: Json) -> Json:
+    """A schema as generators of clients understand it, with our names of schemas in references.
+
+    It has no title, since generators name types by titles, which pydantic repeats. Where null is accepted, which
+    means "absent", the default stands in the description: generators refuse one that is not null.
+    """
+    result: Json = {}
+    for key, value in schema.items():
+        if key == "$ref":
+            result[key] = _named(value)
+        elif key in _SCHEMA and isinstance(value, dict):
+            result[key] = _tidy(value)
+        elif key in _SCHEMAS:
+            result[key] = [_tidy(one) for one in value]
+        elif key in _NAMED_SCHEMAS:
+            result[key] = {name: _tidy(one) for name, one in value.items()}
+        elif key != "title" and not key.startswith("x-kubernetes-"):
+            result[key] = value
+    return _default_described(result) if _is_nullable(result) else result
+
+
+def _is_nullable(schema: Json) -> bool:
+    return any(option.get("type") == "null" for option in schema.get("anyOf", ()))
+
+
+def _default_described(schema: Json) -> Json:
+    kept = {key: value for key, value in schema.items() if key != "default"}
+    default, text = schema.get("default"), schema.get("description", "")
+    if not isinstance(default, bool | int | str) or default == "" or "default" in text:
+        return kept
+    return {**kept, "description": f"{text} Default: `{json.dumps(default)}`.".strip()}
 
 
 _PARAMETER = re.compile(r"\{(\w+)\}")

@@ -1,10 +1,20 @@
 """What an operation is: one row of the table, with what its handler receives and returns."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from types import NoneType
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    BinaryIO,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 from pydantic import BaseModel
 
@@ -17,18 +27,21 @@ if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
     from tieline_api.auth.authentication import Caller
-    from tieline_api.cache.organisations import Organisation
+    from tieline_api.cluster.organisations import Organisation
     from tieline_api.dependencies import Dependencies
 
-Q = TypeVar("Q")
-B = TypeVar("B")
+Q_co = TypeVar("Q_co", covariant=True)
+B_co = TypeVar("B_co", covariant=True)
+A_co = TypeVar("A_co", bound=BaseModel | None, covariant=True)
+H = TypeVar("H", bound="Handler")
+P = ParamSpec("P")
 
 ORGANISATION = "/api/v2/o/{organisation_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassedOn:
-    """A request that an operation passes on, as it was sent."""
+class ProxyRequest:
+    """A request as it was sent, for an operation that proxies it or has a protocol of its own."""
 
     method: str
     path: str
@@ -37,30 +50,34 @@ class PassedOn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call(Generic[Q, B]):
+class Call(Generic[Q_co, B_co]):
     """One call of an operation: who, where, and with what."""
 
     platform: "Dependencies"
     organisation: "Organisation"
     caller: "Caller"
     path: Mapping[str, str]
-    query: Q
-    body: B
+    query: Q_co
+    body: B_co
     raw: bytes = b""
     """The body as it was sent, of operations that say so in their row."""
     if_match: str | None = None
     """The value of If-Match; a write compares it with the object it changes."""
     upload: BinaryIO | None = None
     """The file of an operation with an upload; closed when the operation ends."""
-    passed_on: PassedOn | None = None
-    """The request of an operation that passes requests on, or has a protocol of its own."""
+    proxied: ProxyRequest | None = None
+    """The request, where the row says ``proxies`` or ``own_protocol``."""
+    recheck: Callable[[], Awaitable[None]] | None = None
+    """Of an operation whose row says ``streams``: raises ApiError once the caller may no longer call it."""
+    session_seconds: float | None = None
+    """How long the caller's session in the console lasts at most; None for callers without one."""
 
     @property
-    def request(self) -> PassedOn:
-        """The request of an operation whose row says that it passes requests on, or has a protocol of its own."""
-        if self.passed_on is None:
-            raise LookupError("The operation passes no requests on: say so in its row")
-        return self.passed_on
+    def request(self) -> ProxyRequest:
+        """The request of an operation whose row says ``proxies`` or ``own_protocol``."""
+        if self.proxied is None:
+            raise LookupError("The operation gets no request: set proxies or own_protocol in its row")
+        return self.proxied
 
     @property
     def file(self) -> BinaryIO:
@@ -73,7 +90,7 @@ class Call(Generic[Q, B]):
     def reach(self) -> EndUserReach | None:
         """What the caller reaches, where it is an end user. None for everybody else: permissions are checked before."""
         scope = self.caller.end_user
-        return EndUserReach(self.platform.world, self.namespace, scope) if scope is not None else None
+        return EndUserReach(self.platform.cluster, self.namespace, scope) if scope is not None else None
 
     @property
     def namespace(self) -> str:
@@ -82,10 +99,10 @@ class Call(Generic[Q, B]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
-    """What a handler answers; the status is the operation's own."""
+class Reply(Generic[A_co]):
+    """What a handler answers; the status is the operation's own. ``A_co`` is the model of the document, or None."""
 
-    body: BaseModel | None = None
+    body: A_co | None = None
     content: bytes | None = None
     """The answer as JSON, where it is too large to become models first."""
     parts: Sequence[bytes] = ()
@@ -97,21 +114,25 @@ class Reply:
     """The whole answer, where it comes from elsewhere."""
 
 
-Handler = Callable[[Call[Any, Any]], Awaitable[Reply]]
+AnyCall = Call[object, object]
+"""A call, for what reads neither its query nor its body."""
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Reply[Any]]]
 EndUserCheck = Callable[[Call[Any, Any]], Call[Any, Any] | Awaitable[Call[Any, Any]]]
 """Gets the call of an end user, and returns it with nothing but what is theirs; ApiError where there is more in it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Operation:
     """One row: everything that routes, validation, permission and documentation need to know."""
 
-    id: str
-    path: str
-    summary: str
-    method: str = "GET"
     handler: Handler
-    """A function of one ``call: Call[Q, B]``."""
+    """A function of one ``call: Call[Q, B]`` that returns a ``Reply[Model]``: these are the operation's models."""
+    method: str
+    path: str
+    _: KW_ONLY
+    id: str
+    summary: str
     permissions: tuple[Permission, ...]
     """None where the path names no organisation: every caller may ask about itself."""
     end_user: EndUserCheck | None = None
@@ -131,14 +152,15 @@ class Operation:
     """Whether the last part of the path may have slashes."""
     upload: bool = False
     """Whether the body is multipart: ``body`` in the part metadata, and a file."""
-    passes_on: bool = False
-    """Whether the request goes elsewhere as it is. The path's last part stands for any path, and the answer, whatever
+    proxies: bool = False
+    """Whether the request is sent on as it is. The path's last part stands for any path, and the answer, whatever
     its status, is the handler's."""
     own_protocol: bool = False
     """Whether the request is of a protocol that the handler speaks: it gets the body and the headers as they were sent,
     and makes the answer."""
+    streams: bool = False
+    """Whether the answer is a stream of server-sent events, each with the answer's model as its data."""
     success: int = 200
-    response: type[BaseModel] | None = None
     empty: bool = False
     """Whether the answer is an empty JSON object rather than none."""
     errors: tuple[int, ...] = ()
@@ -157,14 +179,53 @@ class Operation:
     @cached_property
     def query(self) -> type[BaseModel] | None:
         """The model of the query string: the handler's Q."""
-        return _call_models(self.handler)[0]
+        return self._models("call")[0]
 
     @cached_property
     def body(self) -> type[BaseModel] | None:
         """The model of the body: the handler's B."""
-        return _call_models(self.handler)[1]
+        return self._models("call")[1]
+
+    @cached_property
+    def response(self) -> type[BaseModel] | None:
+        """The model of the answer: that of the handler's Reply."""
+        return self._models("return")[0]
+
+    def _models(self, annotation: str) -> list[type[BaseModel] | None]:
+        arguments = get_args(get_type_hints(self.handler)[annotation])
+        return [None if model is NoneType else model for model in arguments]
 
 
-def _call_models(handler: Handler) -> list[type[BaseModel] | None]:
-    """The models of the ``Call[Q, B]`` that a handler takes; None for what it does not take."""
-    return [None if model is NoneType else model for model in get_args(get_type_hints(handler)["call"])]
+def _adding(
+    operation: Callable[Concatenate[Handler, P], Operation],
+) -> Callable[Concatenate["Operations", P], Callable[[H], H]]:
+    """A method that takes what an operation has besides its handler, and decorates the handler."""
+
+    def add(self: "Operations", /, *args: P.args, **kwargs: P.kwargs) -> Callable[[H], H]:
+        def register(handler: H) -> H:
+            self.rows.append(operation(handler, *args, **kwargs))
+            return handler
+
+        return register
+
+    return add
+
+
+class Operations:
+    """The operations of a module, in the order of their handlers::
+
+    OPERATIONS = Operations("Systems")
+
+    @OPERATIONS.add("GET", SYSTEM, id="getSystem", summary="Get a system", permissions=…)
+    async def get_system(call: Call[None, None]) -> Reply[System]: ...
+    """
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        """What they are listed under, unless their row says it."""
+        self.rows: list[Operation] = []
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self.rows)
+
+    add = _adding(Operation)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args, get_origin
 
 import orjson
 from aiohttp import web
@@ -133,12 +133,16 @@ def validate(
 
 
 def validate_query(model: type[M], request: web.Request, *, body_fields: Collection[str] = ()) -> M:
-    """The query's known parameters; 422 when one does not fit. Of a repeated one the last counts.
+    """The query's known parameters; 422 when one does not fit. Of a repeated one that is no list the last counts.
 
     ``body_fields``: names in the request's body, for a hint where a required parameter was sent there.
     """
     known = parameters_of(model)
-    given = {name: value for name, value in request.query.items() if name in known and value != ""}
+    given: dict[str, Any] = {
+        name: value for name, value in request.query.items() if name in known and value != ""
+    }
+    for name in lists_of(model) & given.keys():
+        given[name] = [value for value in request.query.getall(name) if value != ""]
 
     def hint(item: Any) -> str:
         name = str(item["loc"][0]) if item["loc"] else ""
@@ -183,11 +187,16 @@ def refuse_unknown_parameters(model: type[BaseModel] | None, request: web.Reques
     _refuse("query parameter", request.query, parameters_of(model))
 
 
-def refuse_repeated_parameters(request: web.Request) -> None:
-    """ApiError 422 that names the query parameters that have several values: one of them would be ignored."""
+def refuse_repeated_parameters(model: type[BaseModel] | None, request: web.Request) -> None:
+    """ApiError 422 that names the query parameters that have several values: one of them would be ignored.
+
+    Lists take several.
+    """
+    lists = lists_of(model) if model else frozenset[str]()
     values: dict[str, set[str]] = {}
     for name, value in request.query.items():
-        values.setdefault(name, set()).add(value)
+        if name not in lists:
+            values.setdefault(name, set()).add(value)
     repeated = [
         errors.FieldError(
             name[:64], "is there several times with different values; send one request for each"
@@ -245,6 +254,16 @@ def _misspelt_field(model: type[BaseModel], value: Any, kind: str, path: tuple[s
 def parameters_of(model: type[BaseModel] | None) -> list[str]:
     """The names of a query's parameters, in their order."""
     return [info.alias or name for name, info in model.model_fields.items()] if model else []
+
+
+@cache
+def lists_of(model: type[BaseModel]) -> frozenset[str]:
+    """The names of a query's parameters that may be there several times."""
+    return frozenset(
+        info.alias or name
+        for name, info in model.model_fields.items()
+        if any(get_origin(one) is list for one in (info.annotation, *get_args(info.annotation)))
+    )
 
 
 @cache

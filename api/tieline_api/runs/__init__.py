@@ -1,1 +1,1 @@
-"""The run history: an index of what pods report to the event engine, joined with direct runs' root spans."""
+"""The run history: an index of what pods and the API report to the event engine."""

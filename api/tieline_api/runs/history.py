@@ -1,29 +1,27 @@
-"""All runs of an organisation: those that pods report to the engine, and direct ones that are told by their spans."""
+"""All runs of an organisation, as pods and the API report them to the engine."""
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tieline_api import errors
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError
-from tieline_api.engine.followers import Followers
-from tieline_api.engine.requests import StoredMessage
-from tieline_api.errors import ApiError
 from tieline_api.runs.backlog import Waiting
 from tieline_api.runs.index import RunIndex
-from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFilter
-from tieline_api.runs.roots import root_query, run_of_root
+from tieline_api.runs.issues import Issue, IssueFilter, IssuePageRequest, VersionAge
+from tieline_api.runs.model import BEFORE_ALL, Attempt, AttemptPage, PageRequest, Run, RunFilter
+from tieline_api.runs.reading import RunFollowers
+from tieline_api.runs.release_tally import ReleaseTally
 from tieline_api.runs.tally import Tally, Windows
 from tieline_api.sqlite_files import TooSlowError
-from tieline_api.traces.backends import Traces
-from tieline_api.traces.root_runs import RootOutcome
-from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, history_stream
+from tieline_core.engine.stored_messages import StoredMessage
+from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, direct_stream, history_stream
 from tieline_protocol.events import EventMetadata, InvalidEventError, WebhookRequest
-from tieline_protocol.run_records import InvalidRecordsError, RunRecord, decode, encode
+from tieline_protocol.run_records import InvalidRecordsError, RunRecord, decode, encode, unpacked
 
 T = TypeVar("T")
 
@@ -35,6 +33,8 @@ MAX_ATTEMPTS = 100
 MAX_STEPS = 1000
 """Of all these attempts together."""
 _AWAY = "The event engine cannot be reached: runs and changes since then are missing"
+_STALLED = "The run history cannot be read further at the moment: newer runs and changes are missing"
+_UNDECIDED = "Decisions about issues cannot be read further at the moment: newer ones are missing"
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,16 @@ class RunPage:
     """A part of a list, newest first, and whether there are runs on either side of it."""
 
     runs: list[Run]
+    total: int
+    newer: bool
+    older: bool
+
+
+@dataclass(frozen=True)
+class IssuePage:
+    """A part of a list, the latest seen first, and whether there are issues on either side of it."""
+
+    issues: list[Issue]
     total: int
     newer: bool
     older: bool
@@ -66,53 +76,83 @@ class RunHistory:
         engine: Engine,
         environments: EnvironmentEngines,
         index: RunIndex,
-        followers: Followers,
-        traces: Traces,
+        followers: RunFollowers,
     ) -> None:
         self._engine = engine
         self._environments = environments
         self._index = index
         self._followers = followers
-        self._traces = traces
         self.bulk = asyncio.Semaphore(_BULK)
         """Held by requests that act on many runs, which have all of them in memory."""
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self, organisation: str) -> tuple[str, ...]:
         """What readers have to know about answers of this moment."""
-        return () if self._engine.connected else (_AWAY,)
+        if not self._engine.connected:
+            return (_AWAY,)
+        return (_STALLED,) if self._followers.is_stalled(organisation) else ()
+
+    def issue_warnings(self, organisation: str) -> tuple[str, ...]:
+        """The same of answers about issues."""
+        found = self.warnings(organisation)
+        is_stalled = self._engine.connected and self._followers.is_stalled_in_issues(organisation)
+        return (*found, _UNDECIDED) if is_stalled else found
 
     async def page(self, wanted: RunFilter, page: PageRequest) -> RunPage:
         """A page of runs."""
         await self._followers.need(wanted.organisation)
-        found = await self._select(wanted, page, page.first + 1)
+        found = await self._read(lambda: self._index.page(wanted, page, page.first + 1))
         more, runs = len(found) > page.first, found[: page.first]
         if page.backwards:
             runs.reverse()
         # Some may be removed between the two.
-        total = max(await self._count(wanted), len(runs))
+        total = max(await self._read(lambda: self._index.count(wanted, COUNTED)), len(runs))
         if not runs:
             return RunPage([], total, newer=False, older=False)
         if page.backwards:
             return RunPage(runs, total, newer=more, older=True)
         return RunPage(runs, total, newer=page.after is not None, older=more)
 
-    async def _select(self, wanted: RunFilter, page: PageRequest, limit: int) -> list[Run]:
-        """The first ``limit`` runs after (or before) the page's position, in the order in which they follow it."""
-        reported = await self._read(lambda: self._index.page(wanted, page, limit))
-        direct = await self._direct(wanted, page, limit)
-        runs = sorted([*reported, *direct], key=lambda run: run.position, reverse=not page.backwards)
-        return runs[:limit]
+    async def issues(self, wanted: IssueFilter, page: IssuePageRequest) -> IssuePage:
+        """A page of issues."""
+        await self._followers.need_issues(wanted.organisation)
+        found = await self._read(lambda: self._index.issues(wanted, page, page.first + 1))
+        more, issues = len(found) > page.first, found[: page.first]
+        if page.backwards:
+            issues.reverse()
+        counted = await self._read(
+            lambda: self._index.count_issues(wanted, COUNTED, age=page.age, now=page.now)
+        )
+        newer, older = (more, True) if page.backwards else (page.after is not None, more)
+        return IssuePage(issues, max(counted, len(issues)), newer and bool(issues), older and bool(issues))
+
+    async def issue(
+        self, organisation: str, environments: tuple[str, ...], issue: str, *, age: VersionAge, now: int
+    ) -> Issue | None:
+        """An issue of one of the environments."""
+        await self._followers.need_issues(organisation)
+        wanted = IssueFilter(organisation=organisation, environments=environments, id=issue)
+        page = IssuePageRequest(first=1, now=now, age=age)
+        return next(iter(await self._read(lambda: self._index.issues(wanted, page, 1))), None)
+
+    async def decided(self, organisation: str, sequence: int) -> None:
+        """Waits a moment until this replica has what was just decided about an issue."""
+        await self._followers.decided(organisation, sequence)
 
     async def newest(self, wanted: RunFilter) -> Run | None:
-        """The newest run, direct ones among them."""
+        """The newest run."""
         await self._followers.need(wanted.organisation)
-        return next(iter(await self._select(wanted, PageRequest(first=1), 1)), None)
+        found = await self._read(lambda: self._index.page(wanted, PageRequest(first=1), 1))
+        return found[0] if found else None
 
-    async def reported(self, wanted: RunFilter, limit: int) -> list[Run]:
-        """The newest ``limit`` runs without direct ones, which have ended and have no input."""
+    async def actionable(self, wanted: RunFilter, limit: int, *, oldest_first: bool = False) -> list[Run]:
+        """The newest ``limit`` runs, or the oldest, without direct ones whose input is not kept.
+
+        Nothing can be done with these.
+        """
         await self._followers.need(wanted.organisation)
-        return await self._read(lambda: self._index.page(wanted, PageRequest(first=limit), limit))
+        wanted = replace(wanted, actionable=True)
+        page = PageRequest(first=limit, before=BEFORE_ALL if oldest_first else None)
+        return await self._read(lambda: self._index.page(wanted, page, limit))
 
     async def get(self, organisation: str, environments: Sequence[str], identifier: str) -> Run | None:
         """The run of one of the environments that is meant by an id."""
@@ -121,32 +161,17 @@ class RunHistory:
     async def find(self, organisation: str, environments: Sequence[str], identifier: str) -> list[Run]:
         """The run with this id of each of the environments that has one. The one that is meant comes first.
 
-        An id is random, so two environments have the same one only where one of them has copied it. Of those in the
-        history the first that the engine has stored is the original. Spans come after them, since nobody but who
-        sends a span says when that was.
+        An id is random, so two environments have the same one only where one of them has copied it. The first that the
+        engine has stored is the original.
         """
         await self._followers.need(organisation)
-        found = await self._read(lambda: self._index.find(organisation, environments, identifier))
-        reported = {run.environment for run in found}
-        for environment in environments:
-            if environment in reported:
-                continue
-            wanted = RunFilter(organisation=organisation, environments=(environment,))
-            query = root_query(wanted, PageRequest(first=1), 1, identifier=identifier)
-            try:
-                roots = await self._traces.roots(query) if query else []
-            except ApiError:
-                if not reported:
-                    raise
-                break
-            found += map(run_of_root, roots)
-        return found
+        return await self._read(lambda: self._index.find(organisation, environments, identifier))
 
     async def attempts(
         self, organisation: str, run: Run, *, most: int = MAX_ATTEMPTS, most_steps: int = MAX_STEPS
     ) -> AttemptPage:
         """The newest attempts of a run, with the newest steps."""
-        if run.source == "span":
+        if run.direct:
             only = Attempt(
                 number=1,
                 status=run.status,
@@ -154,11 +179,21 @@ class RunHistory:
                 ended_at=run.ended_at,
                 error=run.error,
                 trace_id=run.trace_id,
+                version=run.version,
             )
             return AttemptPage([only])
         return await self._read(
             lambda: self._index.attempts(organisation, run, most=most, most_steps=most_steps)
         )
+
+    async def ahead_of(self, organisation: str, runs: Sequence[Run]) -> Mapping[tuple[str, str], str]:
+        """The run that queued runs wait for, by their environment and id: the first with their key.
+
+        A run that only waits for its turn is left out.
+        """
+        if not any(run.may_wait_behind for run in runs):
+            return {}
+        return await self._read(lambda: self._index.ahead_of(organisation, runs))
 
     async def by_event(self, streams: EventStreams, task: str, event_id: str) -> Run | None:
         """The run of the event with this id, as far as it is known."""
@@ -172,10 +207,11 @@ class RunHistory:
         history has it. Otherwise it is from the message that waits or is the dead letter."""
         streams = EventStreams(organisation, run.environment)
         if run.input_at is not None:
-            message = await self._engine.message(history_stream(organisation), run.input_at)
+            stream = direct_stream(organisation) if run.direct else history_stream(organisation)
+            message = await self._engine.message(stream, run.input_at)
             # The environment is part of the subject: another one's message has nothing to say about this run.
-            if message is not None and message.subject == streams.history:
-                found = await asyncio.to_thread(_input_in, message.data, run.id)
+            if message is not None and message.subject == (streams.direct if run.direct else streams.history):
+                found = await asyncio.to_thread(_input_in, message.data, run)
                 if found is not None:
                     return found
         message = await self._message(streams, run)
@@ -205,59 +241,28 @@ class RunHistory:
         )
         await self._followers.reached(streams.organisation, stored.seq)
 
-    async def _direct(self, wanted: RunFilter, page: PageRequest, limit: int) -> list[Run]:
-        """Direct runs that the history does not know: a run that it knows is told by it."""
-        found: list[Run] = []
-        query = root_query(wanted, page, limit)
-        while query is not None and len(found) < limit:
-            roots = await self._traces.roots(query)
-            pairs = [(root.environment, root.span.run_id) for root in roots]
-            known = await self._known(wanted.organisation, pairs)
-            found += [run_of_root(root) for root, pair in zip(roots, pairs, strict=True) if pair not in known]
-            if len(roots) < limit:
-                break
-            last = run_of_root(roots[-1]).position
-            beyond = PageRequest(
-                first=page.first,
-                after=page.after if page.backwards else last,
-                before=last if page.backwards else page.before,
-            )
-            query = root_query(wanted, beyond, limit)
-        return found[:limit]
-
-    async def _count(self, wanted: RunFilter) -> int:
-        total = await self._read(lambda: self._index.count(wanted, COUNTED))
-        query = root_query(wanted, PageRequest(first=1), COUNTED)
-        if query is not None and total < COUNTED:
-            pairs = await self._traces.root_ids(query)
-            total += len(pairs) - len(await self._known(wanted.organisation, pairs))
-        return min(total, COUNTED)
-
     async def tally(self, organisation: str, windows: Windows) -> Tally:
-        """How many runs were queued in each window, and how many of these failed or are dead letters: each run once,
-        and all of them, unlike in lists."""
+        """How many runs were queued in each window, and how many of these failed or are dead letters: all of
+        them, unlike in lists."""
         await self._followers.need(organisation)
-        found = await self._read(lambda: self._index.tally(organisation, windows))
+        return await self._read(lambda: self._index.tally(organisation, windows))
 
-        def add(roots: Sequence[RootOutcome]) -> None:
-            known = self._index.known(organisation, [(root.environment, root.run_id) for root in roots])
-            for root in roots:
-                if (root.environment, root.run_id) not in known:
-                    found.add(windows.bucket(root.start), 1, int(root.failed))
-
-        wanted = RunFilter(organisation=organisation, start=windows.before, end=windows.end)
-        query = root_query(wanted, PageRequest(first=1), 1)
-        if query is not None:
-            await self._traces.each_root(query, add)
-        return found
+    async def release_tally(self, organisation: str, environment: str, starts: Sequence[int]) -> ReleaseTally:
+        """How many runs of an environment its versions did since each of the times (nanoseconds, oldest first)."""
+        await self._followers.need(organisation)
+        return await self._read(lambda: self._index.release_tally(organisation, environment, starts))
 
     async def backlog(self, organisation: str, most: int) -> list[Waiting]:
-        """What waits, in up to ``most`` groups: the one with the oldest run first. Direct runs never wait."""
+        """What waits, in up to ``most`` groups: the one with the oldest run first."""
         await self._followers.need(organisation)
         return await self._read(lambda: self._index.backlog(organisation, most))
 
-    async def _known(self, organisation: str, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        return await self._read(lambda: self._index.known(organisation, pairs)) if pairs else set()
+    async def waiting_tasks(self, streams: EventStreams, most: int) -> Mapping[str, int]:
+        """How many events of an environment have not ended, by task: of ``most`` tasks at most."""
+        await self._followers.need(streams.organisation)
+        return await self._read(
+            lambda: self._index.waiting_tasks(streams.organisation, streams.environment, most)
+        )
 
     @staticmethod
     async def _read(question: Callable[[], T]) -> T:
@@ -295,12 +300,12 @@ def _places(streams: EventStreams, run: Run) -> list[tuple[str, str]]:
     return []
 
 
-def _input_in(content: bytes, run: str) -> RunInput | None:
+def _input_in(content: bytes, run: Run) -> RunInput | None:
     try:
-        records = decode(content)
+        records = decode(unpacked(content) if run.direct else content)
     except InvalidRecordsError:
         return None
     for record in records:
-        if record.id == run and record.input is not None:
+        if record.id == run.id and record.input is not None:
             return RunInput(record.input, record.request, recorded=True)
     return None

@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import RunError, RunFacts, RunStatus, StepRecord
 
 Position = tuple[int, str, str]
 """Where a run stands in a list: when it was queued, its id, its environment."""
-KINDS: tuple[RunKind, ...] = ("webhook", "event", "schedule", "background")
+DIRECT_KINDS: frozenset[RunKind] = frozenset(("webhook", "schedule", "background"))
+"""Kinds of runs that pods do at once, and report to the API."""
+KINDS: frozenset[RunKind] = DIRECT_KINDS | {"event"}
+"""Kinds of runs that pods report."""
+CALLS: frozenset[RunKind] = frozenset(("call",))
+"""Kinds of runs that the API reports itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +30,16 @@ class Run(RunFacts):
     replayed_by: str | None = None
     """The newest run that runs it again."""
     input_at: int | None = None
-    """Sequence number, in the history's stream, of the message with the input."""
-    source: Literal["history", "span"] = "history"
+    """Sequence number, in the stream of the run's records, of the message with the input."""
+    direct: bool = False
+    """Whether it was done at once, in one attempt: its one record is in the stream of direct runs."""
+    issue: str | None = None
+    """The id of the issue of a failed run."""
+
+    @property
+    def may_wait_behind(self) -> bool:
+        """Whether it may wait behind another run with its key."""
+        return self.status == "queued" and self.key is not None
 
     @property
     def position(self) -> Position:
@@ -66,7 +78,7 @@ class RunFilter:
     organisation: str
     environments: tuple[str, ...] | None = None
     """None for all of the organisation."""
-    status: RunStatus | None = None
+    statuses: tuple[RunStatus, ...] | None = None
     kind: RunKind | None = None
     task: str | None = None
     user: str | None = None
@@ -76,14 +88,27 @@ class RunFilter:
     """Whether the dead letter was discarded."""
     replayed: bool | None = None
     """Whether it was run again."""
+    failed: bool | None = None
+    """Whether it has failed, or is a dead letter."""
     start: int | None = None
     end: int | None = None
     search: str | None = None
     """In errors, in upper or lower case."""
+    find: str | None = None
+    """The run's id, its event's id, its key, its user or the value of one of its tags."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """Names and values, all of which the run has."""
     key: str | None = None
+    issue: str | None = None
     event_id: str | None = None
     trace_id: str | None = None
     """Of any attempt: 32 hexadecimal digits, in lower case."""
+    actionable: bool = False
+    """Leaves out direct runs whose input is not kept: they have ended, and cannot be run again."""
+
+
+BEFORE_ALL: Position = (-1, "", "")
+"""No run stands there or before it."""
 
 
 @dataclass(frozen=True, kw_only=True)

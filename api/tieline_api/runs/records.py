@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,14 +10,18 @@ import orjson
 
 from tieline_api.runs.model import KINDS
 from tieline_core.identity.ids import parse_id
+from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import (
+    ENDED,
     InvalidRecordsError,
     RunError,
     RunRecord,
     StepRecord,
+    TooManyValuesError,
     UpstreamAnswer,
     decode,
 )
+from tieline_protocol.run_tags import valid_tags
 
 MAX_RECORDS = 2000
 """Of a message; pods write at most 500."""
@@ -30,7 +34,7 @@ _MAX_BODY = 4096
 _MAX_ATTEMPT = 1_000_000
 _MAX_SECONDS = 9_000_000_000
 """In the year 2255: in nanoseconds it fits into 64 bits."""
-_CLOCKS_DIFFER = 60.0
+CLOCKS_DIFFER = 60.0
 _LONGEST_WAIT = 2 * 366 * 86400.0
 """A delay is at most a year, and a year is for what comes after it."""
 _NANOSECONDS = 1_000_000_000
@@ -46,10 +50,17 @@ class CheckedRecord:
 
     record: RunRecord
     order: tuple[int, int, int, bytes]
+    ended_at: float | None = None
+    """When a run that has ended did, as far as that can be."""
 
 
-def read_records(content: bytes, *, stored_at: float | None = None) -> tuple[list[CheckedRecord], int]:
-    """The records of a message that was stored at this time (seconds since 1970), and how many of them are none."""
+def read_records(
+    content: bytes, *, stored_at: float | None = None, kinds: Collection[RunKind] = KINDS
+) -> tuple[list[CheckedRecord], int]:
+    """The records of a message that was stored at this time (seconds since 1970), and how many of them are none.
+
+    Records of other kinds than these are none.
+    """
     found: list[CheckedRecord] = []
     malformed = 0
     for record in _records(content):
@@ -57,7 +68,7 @@ def read_records(content: bytes, *, stored_at: float | None = None) -> tuple[lis
             malformed += 1
             continue
         try:
-            found.append(checked(record, stored_at=stored_at))
+            found.append(checked(record, stored_at=stored_at, kinds=kinds))
         except (AttributeError, OverflowError, TypeError, ValueError):
             malformed += 1
     return found, malformed
@@ -67,6 +78,8 @@ def _records(content: bytes) -> Iterator[RunRecord | None]:
     """Each record, None for one that is none: others of its message are read nevertheless."""
     try:
         yield from decode(content)
+    except TooManyValuesError:
+        yield None
     except InvalidRecordsError:
         try:
             parts = orjson.loads(content)
@@ -82,15 +95,17 @@ def _records(content: bytes) -> Iterator[RunRecord | None]:
                 yield None
 
 
-def checked(record: RunRecord, *, stored_at: float | None = None) -> CheckedRecord:
+def checked(
+    record: RunRecord, *, stored_at: float | None = None, kinds: Collection[RunKind] = KINDS
+) -> CheckedRecord:
     """The record with what is too long cut, and queued at a time that can be.
 
     Raises ValueError, TypeError and the like for what makes no sense.
     """
     if parse_id(_text(record.id, _MAX_NAME)) != record.id:
         raise ValueError("no id")
-    if record.kind not in KINDS:
-        raise ValueError("unknown kind")
+    if record.kind not in kinds:
+        raise ValueError("no kind that may be here")
     clean = replace(
         record,
         task=_text(record.task, _MAX_NAME),
@@ -106,16 +121,19 @@ def checked(record: RunRecord, *, stored_at: float | None = None) -> CheckedReco
         activation_id=parse_id(_text(record.activation_id, _MAX_NAME)) or "",
         version=_text(record.version, _MAX_ID),
         key=_maybe_text(record.key, _MAX_ID * 2),
+        shared_key=record.shared_key is True,
         event_id=_maybe_text(record.event_id, _MAX_ID),
         trace_id=_trace_id(record.trace_id),
         replay_of=parse_id(record.replay_of) if record.replay_of else None,
         error=_error(record.error) if record.error else None,
         steps=_steps(record.steps),
+        tags=valid_tags(record.tags),
     )
     _, attempt, phase = clean.rank
     moment = round(clean.at * _MICROSECONDS)
     tie = hashlib.blake2b(orjson.dumps(replace(clean, input=None)), digest_size=8).digest()
-    return CheckedRecord(clean, (attempt, phase, moment, tie))
+    ended_at = _possible(clean.at if clean.ended_at is None else clean.ended_at, stored_at)
+    return CheckedRecord(clean, (attempt, phase, moment, tie), ended_at if clean.status in ENDED else None)
 
 
 def nanoseconds(seconds: float) -> int:
@@ -153,7 +171,11 @@ def _error(error: RunError) -> RunError:
     return RunError(
         type=_text(error.type, _MAX_ID),
         message=_text(error.message, _MAX_TEXT),
-        upstream=UpstreamAnswer(status=_status(upstream.status), body=_text(upstream.body, _MAX_BODY))
+        upstream=UpstreamAnswer(
+            status=_status(upstream.status),
+            body=_text(upstream.body, _MAX_BODY),
+            system=_text(upstream.system, _MAX_ID),
+        )
         if upstream
         else None,
     )
@@ -220,7 +242,7 @@ def _possible(queued_at: float, stored_at: float | None) -> float:
     """Not later than it was reported, and not longer ago than an event can wait: lists are in this order."""
     if stored_at is None:
         return queued_at
-    return max(stored_at - _LONGEST_WAIT, min(queued_at, stored_at + _CLOCKS_DIFFER))
+    return max(stored_at - _LONGEST_WAIT, min(queued_at, stored_at + CLOCKS_DIFFER))
 
 
 def _maybe_seconds(value: object) -> float | None:

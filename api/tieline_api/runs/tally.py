@@ -1,6 +1,6 @@
 """How many runs there were, and how many of them failed, in a window of time and in the one before it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -38,16 +38,44 @@ class Windows:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """Runs, failed runs, and for how long those ran that have ended."""
+
+    executions: int = 0
+    errors: int = 0
+    ended: int = 0
+    took: int = 0
+    """Nanoseconds, of all that ended together."""
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(
+            self.executions + other.executions,
+            self.errors + other.errors,
+            self.ended + other.ended,
+            self.took + other.took,
+        )
+
+    @property
+    def latency(self) -> float:
+        """The average in milliseconds; 0 where none has ended."""
+        return self.took / self.ended / 1e6 if self.ended else 0.0
+
+
+@dataclass(frozen=True)
 class Tally:
-    """Runs and failed runs, by bucket."""
+    """Runs and failed runs, by bucket, and all that there is of each environment in the window and the one before."""
 
     executions: Counter[int] = field(default_factory=Counter)
     errors: Counter[int] = field(default_factory=Counter)
+    within: defaultdict[str, Totals] = field(default_factory=lambda: defaultdict(Totals))
+    before: defaultdict[str, Totals] = field(default_factory=lambda: defaultdict(Totals))
 
-    def add(self, bucket: int, executions: int, errors: int) -> None:
-        """Adds what another source has counted."""
-        self.executions[bucket] += executions
-        self.errors[bucket] += errors
+    def add(self, bucket: int, environment: str, counted: Totals) -> None:
+        """Adds what a source has counted."""
+        self.executions[bucket] += counted.executions
+        self.errors[bucket] += counted.errors
+        window = self.before if bucket == BEFORE else self.within
+        window[environment] += counted
 
 
 def current(counts: Mapping[int, int]) -> int:

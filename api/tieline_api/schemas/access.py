@@ -1,10 +1,12 @@
 """Who may do what in an organisation, and who changed what, in REST."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
 from tieline_api.schemas.base import NullableList, Page, Query, Rest, TimeOut, UlidOut
+from tieline_core.resources.fields import ObjectName
 
 KEY_USER_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0-9])?$"
 KeyUser = Annotated[str, StringConstraints(pattern=KEY_USER_PATTERN)]
@@ -40,6 +42,8 @@ class ApiKey(Rest):
     """When it was created."""
     expires_at: TimeOut | None = None
     """When it ends; absent for a key that ends when it is deleted."""
+    last_used_at: TimeOut | None = None
+    """When it was last used, exact to an hour; absent if no use is known."""
 
 
 class NewApiKey(ApiKey):
@@ -82,8 +86,48 @@ class RoleBinding(Rest):
     """The role of Tieline's that it gives; absent for roles that are not known to give one."""
     subjects: list[Subject]
     """Who has it."""
+    by_rest: bool
+    """Whether REST created it and can delete it. Delete others where they are managed."""
     created_at: TimeOut
     """When it was created."""
+
+
+RESERVED = "system:"
+SUBJECT_PATTERN = r"^[^\s\x00-\x1f\x7f]{1,253}$"
+
+
+class NewSubject(Rest):
+    """The subject of a role."""
+
+    kind: Literal["User", "Group", "ServiceAccount"]
+    """What it is."""
+    name: Annotated[str, StringConstraints(pattern=SUBJECT_PATTERN)]
+    """Its name in RBAC, such as login:ann; of an API key, its ``subject``."""
+    namespace: ObjectName | None = None
+    """The namespace of a ServiceAccount; the organisation's when left out."""
+
+    @model_validator(mode="after")
+    def _is_somebody(self) -> Self:
+        if self.kind != "ServiceAccount":
+            if self.namespace is not None:
+                raise ValueError("namespace is for a ServiceAccount only: leave it out")
+            if self.name.startswith(RESERVED):
+                raise ValueError(
+                    f"name must not begin with {RESERVED}, which is reserved for Kubernetes; "
+                    "for a ServiceAccount, set kind"
+                )
+        elif not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", self.name):
+            raise ValueError("name must be that of a ServiceAccount: lower-case letters, digits, - and .")
+        return self
+
+
+class RoleBindingCreate(Rest):
+    """A role to assign in the organisation's namespace."""
+
+    role: Literal["viewer", "editor", "admin"]
+    """The role."""
+    subject: NewSubject
+    """Who gets the role."""
 
 
 class RoleBindingPage(Page):
@@ -106,7 +150,7 @@ ChangedKind = Literal["System", "Connector", "Project", "ConnectionTemplate", "C
 
 
 class Change(Rest):
-    """What somebody did to an object, or what happened to it."""
+    """A change of an object, or an event about it."""
 
     type: Literal["change", "event"]
     """``change``: fields were set (``metadata.managedFields``). ``event``: the platform found something (a Kubernetes

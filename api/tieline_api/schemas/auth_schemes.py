@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, TypeAdapter, model_validator
 
 from tieline_api.schemas.base import MADE_UP, IdOrEmpty, MaybeId, Rest, is_no_id
+from tieline_api.schemas.oauth2_dialect import OAuth2Dialect
 from tieline_core.identity.ids import new_id
 from tieline_core.resources import auth_schemes as core
 from tieline_core.resources.fields import ItemId, Text, Ulid, ValidationMessage
 from tieline_protocol import signatures
+from tieline_protocol.signature_presets import specified_fields
 
 FOREIGN = "\u0000foreign:"
 """Marks a sub-object of another type, so that it is reported and dropped with the unknown fields."""
@@ -57,8 +59,21 @@ class ApiKeyScheme(SchemeFields, core.ApiKey):
     """A key that is sent with every request."""
 
 
+class BasicAuthScheme(SchemeFields, core.BasicAuth):
+    """A user name and a password (RFC 7617)."""
+
+
 class HmacScheme(SchemeFields, core.Hmac):
     """A signature over the request."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_answers_repeat(cls, given: Any) -> Any:
+        """Answers show a preset's fields to clients that need them, and clients send back what they have read."""
+        if not isinstance(given, Mapping) or not isinstance(given.get("preset"), str):
+            return given
+        shown = specified_fields(given["preset"])
+        return {name: value for name, value in given.items() if name not in shown or value != shown[name]}
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -66,6 +81,20 @@ class HmacScheme(SchemeFields, core.Hmac):
         if problem := signatures.problem_of(options):
             raise ValueError(problem)
         return self
+
+    def with_specified_fields(self) -> Self:
+        """With the fields that its preset stands for, which clients of the specification need."""
+        if self.preset is None:
+            return self
+        shown = specified_fields(self.preset)
+        return self.model_copy(
+            update={
+                "name": shown["name"],
+                "in_": core.ParameterPlace(shown["in"]),
+                "algorithm": shown["algorithm"],
+                "digest_inputs": shown["digestInputs"],
+            }
+        )
 
 
 class JwtBearerScheme(SchemeFields, core.JwtBearer):
@@ -130,8 +159,26 @@ class OAuth2Scope(_Lenient, core.OAuth2Scope):
     """A scope that the application supports."""
 
 
+Usages = list[core.OAuth1Usage]
+_USAGES = TypeAdapter(Usages)
+
+
+def _one_usage(value: object) -> object:
+    """A list of usages as the one that stands for all of them."""
+    if not isinstance(value, list):
+        return value
+    distinct = set(_USAGES.validate_python(value))
+    return distinct.pop() if len(distinct) == 1 else core.OAuth1Usage.UNKNOWN
+
+
 class OAuth1Parameter(_Lenient, core.OAuth1Parameter):
     """An extra parameter of an OAuth 1.0 endpoint."""
+
+    usages: Annotated[
+        core.OAuth1Usage,
+        BeforeValidator(_one_usage, json_schema_input_type=core.OAuth1Usage | Usages),
+    ] = core.OAuth1Usage.UNKNOWN
+    """The request it is for. USAGE_UNKNOWN (the default): every request to its endpoint. Requests may have a list."""
 
 
 class OAuth1Endpoint(_Lenient, core.OAuth1Endpoint):
@@ -143,7 +190,7 @@ class OAuth1Endpoint(_Lenient, core.OAuth1Endpoint):
     """Extra parameters."""
 
 
-class OAuth2Scheme(SchemeFields, core.OAuth2):
+class OAuth2Scheme(SchemeFields, OAuth2Dialect, core.OAuth2):
     """OAuth 2.0, where client id and secret are part of the system's configuration."""
 
     scopes: Annotated[list[OAuth2Scope], Field(max_length=512, default_factory=list)]  # type: ignore[assignment]
@@ -188,7 +235,7 @@ class AuthSchemeConfig(Rest):
     """For type none."""
     api_key: ApiKeyScheme | None = None
     """For type api-key."""
-    basic_auth: PlaceholderScheme | None = None
+    basic_auth: BasicAuthScheme | None = None
     """For type basic-auth."""
     oauth2: Annotated[OAuth2Scheme | None, Field(alias="oauth2")] = None
     """For type oauth2."""

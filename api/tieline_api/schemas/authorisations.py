@@ -6,6 +6,8 @@ from pydantic import Field, StrictBool, StringConstraints
 
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.base import MaybeId, Rest, UlidIn
+from tieline_api.schemas.url_variables import UrlVariables
+from tieline_core.resources.auth_schemes import Endpoint
 from tieline_core.resources.fields import Params, Scope, Url
 
 
@@ -57,7 +59,7 @@ class OAuth1Url(Rest):
 class OAuth2Initialise(Initialise):
     """How a user shall authorise."""
 
-    authorize_url: Url
+    authorize_url: Endpoint
     """Where the user is sent to authorise."""
     client_id: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
     """The client's id at the system."""
@@ -67,8 +69,15 @@ class OAuth2Initialise(Initialise):
     """Whether to leave out the scope offline_access, which is added otherwise."""
     prompt: Annotated[str, StringConstraints(max_length=256)] | None = None
     """none, login (the default), consent, select_account or any other value; several joined with +."""
+    follow_scheme: StrictBool | None = None
+    """Whether offline access, prompt and additional parameters come from the auth scheme where the request has none,
+    in place of the defaults. Default: false."""
     additional_params: Params | None = None
     """URL-encoded query string that joins the URL; it must not set what the service sets."""
+    variables: UrlVariables | None = None
+    """Values of the system's inputs, for variables in curly braces in authorizeUrl and in the scheme's other URLs.
+    Others are those of the connection, and then those of the system. Where the service finishes the authorisation, it
+    stores them in the connection."""
     auth_scheme_config_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """The oauth2 auth scheme: one of the system's, or the credential's own. It decides whether PKCE is used. Without
     it, the one that the credential is for, or else the one of the system that agrees with the request."""

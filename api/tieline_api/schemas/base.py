@@ -21,6 +21,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tieline_api.cursors import Window
+from tieline_core.documented_model import DocumentedModel
 from tieline_core.identity.ids import ULID_PATTERN
 
 ZERO_ULID = "0" * 26
@@ -69,7 +70,7 @@ TimeOut = Annotated[
 Cursor = Annotated[str, StringConstraints(max_length=512)]
 
 
-class Rest(BaseModel):
+class Rest(DocumentedModel):
     """A JSON object of the API: camelCase on the wire, snake_case in Python.
 
     In a request ``null`` means the same as leaving a field out: a new object gets the default (an empty list, an
@@ -79,7 +80,6 @@ class Rest(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
         extra="ignore",
     )
 
@@ -93,7 +93,7 @@ class Rest(BaseModel):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
     ) -> JsonSchemaValue:
         """The schema of a request says where null, and the empty string for an id, are accepted."""
-        schema = handler(core_schema)
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
         if handler.mode == "validation":
             properties = handler.resolve_ref_schema(schema).get("properties", {})
             for name, info in cls.model_fields.items():
@@ -163,10 +163,10 @@ class Page(Rest):
     """Pass it as ``before`` for the page before; absent on the first."""
 
 
-class Query(BaseModel):
+class Query(DocumentedModel):
     """Parameters of a query string; their names are as written, unknown ones are ignored."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True, extra="ignore")
+    model_config = ConfigDict(extra="ignore")
 
 
 class PageQuery(Query):

@@ -3,34 +3,28 @@
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 
+from tieline_api.origins import web_origin
 from tieline_api.schemas.base import JsonObject, MaybeId, Page, Rest, TimeOut, UlidIn, UlidOut
 from tieline_api.schemas.connections import Connection, ExternalId
 from tieline_api.schemas.names import UserName
 from tieline_api.schemas.templates import ConnectionTemplate
+from tieline_api.schemas.url_variables import UrlVariable
 from tieline_api.schemas.users import Activation
+from tieline_core.resources.system_inputs import MAX_INPUTS, InputName
+from tieline_protocol.url_inputs import MAX_VALUE
 
 DEFAULT_SECONDS = 1800
 LONGEST_SECONDS = 4 * 3600
 MAX_TEMPLATES = 64
-_DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
 def _origin(text: str) -> str:
-    """An origin as browsers send it: in lower case, without the usual port."""
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        parts, port = urlsplit(""), None
-    bare = not (parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc)
-    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or not bare:
-        raise ValueError("must be an origin such as https://app.example")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}" + (
-        f":{port}" if port not in (None, _DEFAULT_PORTS[parts.scheme]) else ""
-    )
+    origin = web_origin(text)
+    if "[" in origin:  # browsers know no such origin in frame-ancestors
+        raise ValueError("must name its host: an IPv6 address cannot be used here")
+    return origin
 
 
 def _return_url(text: str) -> str:
@@ -76,6 +70,17 @@ class SessionUser(Rest):
     """The name of a new user, for people."""
 
 
+class FixedVariable(Rest):
+    """A value of an input that the user cannot change."""
+
+    name: InputName
+    """The input's name."""
+    value: Annotated[str, StringConstraints(min_length=1, max_length=MAX_VALUE)]
+    """The value of each connection that is made or connected again with the session."""
+    hidden: StrictBool = False
+    """Whether the page does not show it; it is shown when left out."""
+
+
 class ConnectSessionCreate(Rest):
     """A new session."""
 
@@ -91,6 +96,11 @@ class ConnectSessionCreate(Rest):
     """Origins whose pages may use the token from a browser, such as https://app.example."""
     return_url: Annotated[ReturnUrl | None, MaybeId] = None
     """Where the user goes after the hosted page."""
+    variables: Annotated[list[FixedVariable], Field(max_length=MAX_INPUTS)] = Field(default_factory=list)
+    """Values of inputs of the systems, such as the user's shop. The user is not asked for them, and cannot change
+    them."""
+    inputs: Annotated[list[InputName], Field(max_length=MAX_INPUTS)] | None = None
+    """Names of the inputs that the user is asked for; all that are not in variables when left out, none when empty."""
     expires_in: Annotated[int, Field(ge=60, le=LONGEST_SECONDS)] = DEFAULT_SECONDS
     """Seconds until it ends, 60 to 14,400: half an hour when left out."""
 
@@ -112,6 +122,10 @@ class ConnectSession(Rest):
     """Origins whose pages may use the token from a browser."""
     return_url: str | None = None
     """Where the user goes after the hosted page; absent for nowhere."""
+    variables: list[FixedVariable]
+    """Values of inputs that the user cannot change."""
+    inputs: list[str] | None = None
+    """Names of the inputs that the user is asked for; absent for all that are not in variables."""
     created_by: str
     """Who created it, as Kubernetes' RBAC knows it."""
     created_at: TimeOut
@@ -149,6 +163,39 @@ class Named(Rest):
     """Its name."""
 
 
+class ShownVariable(UrlVariable):
+    """A value of an input that the application has set."""
+
+    system_id: UlidOut
+    """The system that has the input."""
+    label: str | None = None
+    """The input's name for people; absent where that is its name."""
+    suffix: str | None = None
+    """What follows the value in the URL."""
+
+
+class CredentialHelp(Rest):
+    """Where a user finds the credential of an auth scheme at the provider, as the catalogue says it."""
+
+    scheme: str
+    """The auth scheme's id."""
+    steps: list[str]
+    """What to do, one step an item, in English."""
+    docs: str
+    """The provider's page about it."""
+
+
+class SessionSystem(Named):
+    """A system that can be connected."""
+
+    has_check: bool = False
+    """Whether it names a check request, by which its connections can be tested."""
+    catalogue: str | None = None
+    """The key of the catalogue's entry that the system was made of."""
+    help: list[CredentialHelp] | None = None
+    """Where to find credentials that users enter, of systems that were made of an entry of the catalogue."""
+
+
 class CurrentConnectSession(Rest):
     """The session that a request comes with, and what its user can connect: all that a page needs."""
 
@@ -171,8 +218,11 @@ class CurrentConnectSession(Rest):
     expires_at: TimeOut
     """When the session ends."""
     templates: list[ConnectionTemplate]
-    """What the user can connect: the systems, with the ways to authenticate that they offer."""
-    systems: list[Named]
+    """What the user can connect: the systems, with the ways to authenticate that they offer, and the inputs that the
+    user is asked for."""
+    variables: list[ShownVariable]
+    """Values of inputs that the application has set for the session, to be shown. The user cannot change them."""
+    systems: list[SessionSystem]
     """The systems of the templates, with their names for people."""
     connections: list[Connection]
     """The user's connections; each names its template in ``connectionTemplateId``."""

@@ -1,24 +1,35 @@
 """Connections and credentials in REST."""
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StringConstraints
 
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.base import MaybeId, NullableList, Page, PageQuery, Rest, TimeOut, UlidIn, UlidOut
-from tieline_api.schemas.connectors import Variable
 from tieline_api.schemas.credential_data import CredentialData
 from tieline_api.schemas.limits import Limits
 from tieline_api.schemas.names import DisplayName, ShortName
+from tieline_api.schemas.url_variables import UrlVariable, UrlVariables
+from tieline_core.credentials.connection_state import ConnectionState
 from tieline_core.resources.connections import CredentialType
-from tieline_core.resources.fields import ItemId, Url
+from tieline_core.resources.fields import URL_PATTERN, ItemId, Url
 
 
 def _in_upper_case(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
 
-BaseUrl = Annotated[str, StringConstraints(max_length=2048, pattern=r"^(https?://\S+)?$")]
+UrlOrEmpty = Annotated[str, StringConstraints(max_length=2048, pattern=rf"^$|{URL_PATTERN}")]
+
+
+class CredentialSecret(Rest):
+    """A Secret with the values of a credential, which REST does not manage."""
+
+    name: str
+    """Its name, in the organisation's namespace."""
+    managed_by: str | None = None
+    """Who manages it, such as Flux (Kustomization "apps"): change the values there. Absent if it does not exist."""
 
 
 class Credential(Rest):
@@ -40,6 +51,8 @@ class Credential(Rest):
     come out; of tokens, their scopes, type and end do."""
     expires_at: AwareDatetime | None = None
     """When the service deletes the credential."""
+    secret: Annotated[CredentialSecret | None, Field(json_schema_extra={"readOnly": True})] = None
+    """The Secret with its values, if that is managed in Git or with kubectl. Absent if REST stored them."""
 
 
 class ConnectionCredential(Rest):
@@ -71,6 +84,37 @@ class RefusedRequests(Rest):
     """When they began."""
     last_at: TimeOut
     """When the last one was reported, to about five minutes."""
+    said: str | None = None
+    """The beginning of the last answer's body, without secrets; absent where it is not known."""
+
+
+class LastRefusal(RefusedRequests):
+    """The last requests that the system refused."""
+
+    accepted_at: TimeOut | None = None
+    """When the system accepted a request again; absent while it refuses them."""
+
+
+class ExpiryKind(StrEnum):
+    """What expires in a connection."""
+
+    CREDENTIAL = "credential"
+    """The credential, by its expiresAt."""
+    TOKEN = "token"  # noqa: S105  (a word)
+    """An access token that cannot be renewed."""
+    CERTIFICATE = "certificate"
+    """A client certificate."""
+
+
+class Expiry(Rest):
+    """When a part of a connection expires."""
+
+    what: ExpiryKind
+    """credential (its expiresAt), token (an access token that cannot be renewed) or certificate."""
+    at: TimeOut
+    """When it expires, or expired."""
+    credential_id: UlidOut
+    """The credential, by its id in the connection."""
 
 
 class AgentTools(Rest):
@@ -86,6 +130,19 @@ class AgentTools(Rest):
         read = {"read": True} if self.read else {}
         names = list(dict.fromkeys(self.operations))
         return {**read, **({"operations": names} if names else {})}
+
+
+class KeptValues(Rest):
+    """What a connection keeps of its provider's answers."""
+
+    account_id: str | None = None
+    """The id of the account at the system."""
+    account_name: str | None = None
+    """The account's name."""
+    base_url: str | None = None
+    """The base URL of the account, which counts unless the connection has its own."""
+    variables: list[UrlVariable]
+    """Variables of the connection's URLs and headers."""
 
 
 class Connection(Rest):
@@ -105,7 +162,7 @@ class Connection(Rest):
     """Overrides the system's base URL."""
     system_id: UlidOut | None = None
     """The system; absent when it does not exist."""
-    variables: list[Variable]
+    variables: list[UrlVariable]
     """Values for the parts of the system's base URL in curly braces."""
     connection_template_id: UlidOut | None = None
     """The template that it was created against, or that it is used for."""
@@ -115,8 +172,19 @@ class Connection(Rest):
     """True where code may read its credentials; absent otherwise."""
     tools: AgentTools | None = None
     """What agents may call through it; absent where that is nothing."""
+    state: ConnectionState
+    """Whether it works: not_authorised (a credential has not been given), invalid (see the credentials' errors),
+    refused (see refused, or the errors), not_checked (no request has succeeded with these credentials), or works."""
+    last_success_at: TimeOut | None = None
+    """When a request last succeeded with these credentials, to about ten minutes; absent where none is known."""
+    kept: KeptValues | None = None
+    """What it keeps of the provider's answers; absent where that is nothing."""
     refused: RefusedRequests | None = None
-    """That the system refuses its credentials in daily use; absent while it does not."""
+    """The last requests that the system refused; absent while it accepts them, and once the credentials change."""
+    last_refusal: LastRefusal | None = None
+    """The same, also after the system accepts requests again; absent if it refused none with these credentials."""
+    expires: list[Expiry]
+    """What expires in it and is not renewed automatically, the earliest first."""
 
 
 class ConnectionUpdate(Rest):
@@ -126,8 +194,10 @@ class ConnectionUpdate(Rest):
     """Its name; unique for its system."""
     credentials: Credentials | None = None
     """All its credentials, in their order; those not listed are removed."""
-    base_url: BaseUrl | None = None
+    base_url: UrlOrEmpty | None = None
     """Overrides the system's base URL; an empty string takes the override away."""
+    variables: UrlVariables | None = None
+    """All values for the parts of the system's base URL in curly braces; those not listed are removed."""
     limits: Limits | None = None
     """Its own limits, in the place of the system's."""
     expose_to_code: StrictBool | None = None
@@ -145,6 +215,8 @@ class NewConnection(Rest):
     """Its credentials, in the order in which they are applied."""
     base_url: Annotated[Url | None, MaybeId] = None
     """Overrides the system's base URL."""
+    variables: UrlVariables | None = None
+    """Values for the parts of the system's base URL in curly braces; those of the system where left out."""
     limits: Limits | None = None
     """Its own limits, in the place of the system's."""
     expose_to_code: StrictBool = False
@@ -187,6 +259,8 @@ class ConnectionsQuery(PageQuery):
     """Only those of this user."""
     unused: bool | None = None
     """Only those that no template and no activation uses (true), or that one does (false)."""
+    expires_before: AwareDatetime | None = None
+    """Only those with a credential, a certificate, or a token that cannot be renewed, that expires before this time."""
 
 
 class UsingTemplate(Rest):
@@ -241,18 +315,21 @@ class ConnectionUses(Rest):
 class ConnectionTest(Rest):
     """A request that tests a connection."""
 
-    method: Annotated[Literal["GET", "HEAD", "OPTIONS"], BeforeValidator(_in_upper_case)] = "GET"
-    """The method: one that changes nothing."""
-    path: Annotated[str, StringConstraints(max_length=8192)] = ""
-    """The path below the connection's base URL, such as /me; it may have a query."""
+    method: Annotated[Literal["GET", "HEAD", "OPTIONS"] | None, BeforeValidator(_in_upper_case)] = None
+    """The method: one that changes nothing. GET when left out."""
+    path: Annotated[str, StringConstraints(max_length=8192)] | None = None
+    """The path below the connection's base URL, such as /me; it may have a query. Without method and path, the test is
+    the check request of the system, or a GET of the base URL where the system has none."""
 
 
 class ConnectionTestResult(Rest):
     """What came of a test."""
 
     ok: bool
-    """Whether the system was reached and did not refuse the credentials."""
+    """Whether the system accepts the credentials, by its check; without one, whether it did not refuse them."""
     status: int | None = None
     """The status that the system answered with; absent when it did not answer."""
     message: str
     """What that means, for people."""
+    said: str | None = None
+    """The beginning of the answer's body, without secrets, where the test failed."""

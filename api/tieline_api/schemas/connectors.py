@@ -228,7 +228,7 @@ class TriggerParameter(Rest):
     in_: Annotated[str, Field(alias="in")]
     """path, query, header, cookie or querystring."""
     required: bool
-    """Whether it must be given."""
+    """Whether the parameter is required."""
     type: str
     """Its JSON type."""
     default: Any = None
@@ -256,7 +256,7 @@ class BodyDefinition(Rest):
     definition: dict[str, Any]
     """A schema that refers to it: {"$ref": its url}."""
     media_types: list[str] | None = None
-    """The media types of the body; absent in what was imported by earlier releases."""
+    """The media types of the body."""
     example: Any = None
     """An example of the body, where the description has one of at most 16 KiB."""
 

@@ -100,6 +100,8 @@ class OAuth2CodeData(Rest):
     """The authorisation code."""
     state: ShortValue | None = None
     """The state that came back with it."""
+    callback: ShortValue | None = None
+    """The query string with which the user returned. Needed if the scheme keeps parameters of it."""
 
 
 class CertificateData(Rest):

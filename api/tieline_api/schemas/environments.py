@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 
 from tieline_api.schemas.base import MaybeId, Query, Rest
-from tieline_api.schemas.projects import MAX_WAIT_SECONDS, EnvironmentId, EnvVariable
+from tieline_api.schemas.projects import MAX_WAIT_SECONDS, DeployReason, EnvironmentId, EnvVariable
 from tieline_core.resources.projects import MAX_ENV, MAX_REPLICAS
 
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
@@ -56,13 +56,15 @@ class EnvironmentClone(Rest):
     """Whether the copy gets the variables of the static activation."""
 
 
-class EnvironmentSync(Rest):
+class EnvironmentSync(DeployReason):
     """From which environment to which."""
 
     source_env_name: EnvironmentName
     """The environment whose version is deployed."""
     target_env_name: EnvironmentName
     """The environment that it is deployed to."""
+    force: StrictBool = False
+    """Whether a version is promoted that does not serve in the source environment."""
 
 
 class WaitQuery(Query):
@@ -70,7 +72,7 @@ class WaitQuery(Query):
 
     wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] = 0
     """Seconds to wait for the end of the rollout, at most 300. The environment's ``rollout`` has the outcome, or says
-    that it is under way still."""
+    that it is under way still. The answer is 409 when another deploy replaces the version meanwhile."""
 
 
 def _quantity(value: object) -> str:
@@ -150,9 +152,9 @@ class WebhookCall(Rest):
     query: Annotated[dict[str, HeaderValues], Field(max_length=100)] = Field(default_factory=dict)
     """Parameters of the query, each with one value or several."""
     body: Any = None
-    """The body: a string as it is, any other value as JSON; null for none."""
-    body_encoding: Literal["base64"] | None = None
-    """base64 where the body is a string of bytes in Base64."""
+    """The body: a string in the encoding that bodyEncoding says, any other value as JSON; null for none."""
+    body_encoding: Literal["base64", "text"] | None = None
+    """How a body that is a string is written, and that of the answer: base64 (also if absent) or text."""
 
 
 class WebhookAnswer(Rest):
@@ -160,16 +162,18 @@ class WebhookAnswer(Rest):
 
     status: int
     """The status."""
-    headers: dict[str, str]
-    """The headers, with names in lower case. Several of one name are joined by commas."""
+    headers: dict[str, list[str]]
+    """The headers, with names in lower case; all values of each."""
     body: str
-    """The body, at most 1 MiB."""
-    body_encoding: Literal["base64"] | None = None
-    """base64 where the body is not UTF-8, and so encoded; absent otherwise."""
+    """The body, at most 1 MiB, in the encoding that bodyEncoding says."""
+    body_encoding: Literal["base64", "text"]
+    """base64, or text where the request asks for it and the body is UTF-8."""
 
 
 class CallQuery(Query):
     """Which environment; optional when the project has one."""
 
+    project_env: Annotated[str, StringConstraints(max_length=64)] | None = None
+    """The environment's name."""
     env_id: Annotated[EnvironmentId | None, MaybeId] = None
     """The environment's id."""

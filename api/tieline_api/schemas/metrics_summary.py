@@ -51,3 +51,30 @@ class MetricsSummary(Rest):
     """How many of them failed, or are dead letters."""
     series: list[MetricsBucket] | None = None
     """The window in parts, where ``buckets`` asks for them."""
+
+
+class Average(Rest):
+    """An average in a window of time, and that in the window of the same length before it."""
+
+    current: float
+    """In the window."""
+    past: float
+    """In the one before it."""
+
+
+class ProjectMetrics(Rest):
+    """What a project's environments did."""
+
+    total_executions: Comparison
+    """Runs that were queued in the window, whatever became of them."""
+    total_errors: Comparison
+    """How many of them failed, or are dead letters."""
+    average_latency: Average
+    """Milliseconds from their start to their end, of those that have ended; 0 where none has."""
+
+
+class ProjectsMetricsSummary(MetricsSummary):
+    """What an organisation's integrations did in a window of time, also for each project."""
+
+    items: dict[str, ProjectMetrics]
+    """By the project's id. All projects are in it, also those without runs."""

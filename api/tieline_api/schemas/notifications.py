@@ -1,6 +1,6 @@
 """Notification channels and notifications in REST. Notifications have names with underscores, as their requests do."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 
@@ -77,11 +77,19 @@ class NotificationChannelCreate(Rest):
         return self
 
 
-class NotificationChannel(Rest):
+class Underscored(Rest):
+    """Names on the wire are as in Python."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
+class NotificationChannel(Underscored):
     """A notification channel."""
 
     id: UlidOut
     """The channel's id."""
+    organisation_id: UlidOut
+    """The organisation."""
     name: str
     """The channel's name."""
     type: ChannelType
@@ -94,10 +102,21 @@ class NotificationChannel(Rest):
     """Why it does not work, and what to do."""
     last_delivered_at: TimeOut | None = None
     """When a notification was last delivered."""
+    test: "ChannelTest | None" = None
+    """The last test message; absent if none was requested."""
     created_at: TimeOut
     """When it was created."""
     updated_at: TimeOut
     """When it was last changed."""
+
+
+class ChannelTest(Underscored):
+    """A test message and its delivery."""
+
+    state: Literal["sending", "delivered", "failed"]
+    """sending, delivered or failed. Delivery is retried for five minutes; the channel's message says why it fails."""
+    requested_at: TimeOut
+    """When it was requested."""
 
 
 class NotificationChannelPage(Rest):
@@ -111,12 +130,6 @@ class NotificationChannelPage(Rest):
     """Pass it as ``after`` for the next page; absent on the last."""
     prev: str | None = None
     """Pass it as ``before`` for the page before; absent on the first."""
-
-
-class Underscored(Rest):
-    """Names on the wire are as in Python."""
-
-    model_config = ConfigDict(alias_generator=None)
 
 
 class FailureRate(Underscored):
@@ -176,6 +189,12 @@ class Notification(Underscored):
     """The project."""
     channel_id: UlidOut | None = None
     """The notification channel; absent where it does not exist any more."""
+    channel_name: Annotated[str, Field(alias="channelName")]
+    """The channel's name; empty where it does not exist any more."""
+    type: ChannelType | None = None
+    """The channel's type."""
+    config: ChannelConfig
+    """Where the channel delivers to, without its secret."""
     environment_id: UlidOut
     """The environment."""
     events: list[NotificationEvent]

@@ -8,7 +8,6 @@ from tieline_api.schemas.base import (
     JsonObject,
     MaybeId,
     NullableObject,
-    Page,
     PageQuery,
     Query,
     Rest,
@@ -19,6 +18,7 @@ from tieline_api.schemas.base import (
 from tieline_api.schemas.names import DisplayName, EnvName, ShortName
 from tieline_core.resources.fields import ObjectName, Text
 from tieline_core.resources.projects import ConfigMapKey, EnvironmentState
+from tieline_core.resources.releases import ReleaseText
 
 MAX_WAIT_SECONDS = 300
 
@@ -37,12 +37,16 @@ FileList = Annotated[list[File], Field(max_length=1024)]
 
 
 class DeployedVersion(Rest):
-    """The version that an environment serves, or will serve once its rollout ends."""
+    """A version that an environment runs."""
 
     id: UlidOut
     """The version's id."""
     name: str
     """Its name."""
+    state: str
+    """draft, ready, failed or superseded."""
+    created_at: TimeOut
+    """When it was created."""
     created_by: str | None = None
     """Who made it, as in the list of versions."""
 
@@ -111,9 +115,12 @@ class Rollout(Rest):
     """What became of the last deploy to an environment."""
 
     state: Literal["progressing", "complete", "failed"]
-    """Whether the version is being rolled out, serves alone, or cannot be rolled out as it is."""
+    """progressing: the version is being rolled out. complete: all pods are of the version and have served. failed: it
+    was refused, or its pods do not start; they are tried again."""
     reason: str | None = None
     """Why it failed, as one word."""
+    message: str | None = None
+    """Why it failed, in one line: for code that crashes the error with its file and line."""
 
 
 class Environment(Rest):
@@ -136,7 +143,13 @@ class Environment(Rest):
     config: EnvironmentConfig
     """How its code runs."""
     deployed_version: DeployedVersion | None = None
-    """The version that it serves; absent while it is a draft."""
+    """The version that was deployed last. It serves once ``rollout`` is complete. Absent while it is a draft."""
+    serving_version: DeployedVersion | None = None
+    """The version that answers requests now; absent while nothing does. During a rollout, and after one that failed, an
+    earlier version than ``deployedVersion``."""
+    rollback_version: DeployedVersion | None = None
+    """The last version that was healthy here before ``deployedVersion``, which ``tieline rollback`` deploys. Absent
+    where there is none."""
     rollout: Rollout | None = None
     """What became of the last deploy; absent for a draft, and while it is suspended."""
     message: str | None = None
@@ -154,6 +167,19 @@ class CurrentFiles(Rest):
     """The files."""
     labels: LabelMap
     """Their labels."""
+
+
+class FilesManager(Rest):
+    """Who manages a project's files instead of REST, whose changes are refused."""
+
+    manager: str
+    """The source or the tool, such as Flux (GitRepository "orders") or Argo CD (Application "apps")."""
+    path: str
+    """The folder in the source, or the field of the Project."""
+    revision: str | None = None
+    """The revision of the source that the files are of, where that is known."""
+    advice: str
+    """What to do to change the files."""
 
 
 class Settings(Rest):
@@ -176,6 +202,8 @@ class Project(Rest):
     """Where it runs."""
     current_files: CurrentFiles
     """The files as they are now."""
+    files_managed_by: FilesManager | None = None
+    """Who manages the files; absent where REST may change them."""
     created_at: TimeOut
     """When it was created."""
     updated_at: TimeOut
@@ -184,6 +212,10 @@ class Project(Rest):
     """How it behaves."""
     dynamic_variables_schema: dict[str, Any] | None = None
     """A JSON Schema for the variables of activations."""
+    metadata: dict[str, Any]
+    """Always empty: clients of later contracts need it."""
+    starred: Literal[False] = False
+    """Always false: clients of later contracts need it."""
 
 
 class ProjectItem(Rest):
@@ -199,6 +231,8 @@ class ProjectItem(Rest):
     """When it was last changed."""
     environments: list[Environment]
     """Where it runs, without files."""
+    starred: Literal[False] = False
+    """Always false: clients of later contracts need it."""
 
 
 class ProjectList(Rest):
@@ -269,7 +303,16 @@ class FilesPatch(Rest):
     """The labels to change; null removes one."""
 
 
-class DeployBody(Rest):
+class DeployReason(Rest):
+    """Why a version is deployed, for the list of releases."""
+
+    message: ReleaseText | None = None
+    """What the deploy is for: its first line is kept. Default: the version's description."""
+    revision: ReleaseText | None = None
+    """The revision in version control that the files are of, such as a commit."""
+
+
+class DeployBody(DeployReason):
     """What to deploy; without files the current ones."""
 
     files: FileList | None = None
@@ -279,7 +322,7 @@ class DeployBody(Rest):
     version_name: ShortName | None = None
     """A name for the version."""
     version_description: Text | None = None
-    """What is new in it."""
+    """Description of the changes."""
 
 
 EnvironmentId = Annotated[str, StringConstraints(max_length=64)]
@@ -299,7 +342,7 @@ class DeployQuery(EnvironmentChoice):
 
     wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] = 0
     """Seconds to wait for the end of the rollout, at most 300. The environment's ``rollout`` has the outcome, or says
-    that it is under way still."""
+    that it is under way still. The answer is 409 when another deploy replaces the version meanwhile."""
 
 
 class EnvironmentQuery(Query):
@@ -321,6 +364,8 @@ class SuspendQuery(Query):
 
     environment: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     """The environment's name or id."""
+    wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] = 0
+    """Seconds to wait until nothing of it runs any more, at most 300: then its ``status`` is ``suspended``."""
 
 
 class SchemaPatch(Rest):
@@ -336,30 +381,3 @@ class SchemaPatch(Rest):
 
 class VariablesSchema(JsonObject):
     """A JSON Schema of type object for the variables of activations."""
-
-
-class Version(Rest):
-    """A version of a project's files."""
-
-    id: UlidOut
-    """The version's id."""
-    name: str
-    """Its name."""
-    state: str
-    """draft, ready, failed or superseded."""
-    created_at: TimeOut
-    """When it was made."""
-    labels: LabelMap
-    """Its labels."""
-    description: str | None = None
-    """What is new in it; absent where nobody has said that."""
-    created_by: str | None = None
-    """Who made it: the user's name in RBAC. Absent where that is not known: for versions that the operator made of
-    files in ConfigMaps or from Git, and for those that were made with other tools."""
-
-
-class VersionPage(Page):
-    """A part of the list of versions."""
-
-    items: list[Version]
-    """The versions, newest first."""

@@ -1,12 +1,11 @@
-"""Runs and events in REST."""
+"""Runs in REST."""
 
 import re
 from typing import Annotated, Any, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
+    BeforeValidator,
     Field,
     StrictBool,
     StringConstraints,
@@ -15,17 +14,18 @@ from pydantic import (
 
 from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidOut
 from tieline_api.schemas.project_logs import TimeIn
-from tieline_core.engine.publisher import TASK_PATTERN, is_task
+from tieline_core.documented_model import DocumentedModel
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import RunStatus
+from tieline_protocol.run_tags import MAX_TAGS, MAX_VALUE, NAME_PATTERN, parse_tag
 
-MAX_DELAY_DAYS = 366
 _TRACE_ID = re.compile("[0-9a-fA-F]{32}")
-_MAX_DELAY = MAX_DELAY_DAYS * 86400
 _Name = Annotated[str, StringConstraints(max_length=128)]
 _ExternalId = Annotated[str, StringConstraints(max_length=256)]
 _Key = Annotated[str, StringConstraints(max_length=512)]
 _Search = Annotated[str, StringConstraints(max_length=200)]
+_Find = Annotated[str, StringConstraints(max_length=512)]
+_IssueId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{20}$")]
 _EnvironmentName = Annotated[str, StringConstraints(max_length=64)]
 
 
@@ -40,15 +40,29 @@ _TraceId = Annotated[
 ]
 
 
-class _Filters(BaseModel):
-    """What runs are chosen by, in queries and bodies."""
+def _tag(text: str) -> str:
+    if parse_tag(text) is None:
+        raise ValueError("must be a tag's name and its value, such as order:N-1101")
+    return text
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+
+_Tag = Annotated[
+    str,
+    AfterValidator(_tag),
+    WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}:", "maxLength": 41 + MAX_VALUE}),
+]
+_Tags = Annotated[list[_Tag] | None, Field(min_length=1, max_length=MAX_TAGS)]
+_MAX_STATUSES = len(get_args(RunStatus))
+_Statuses = Annotated[list[RunStatus] | None, Field(min_length=1, max_length=_MAX_STATUSES)]
+
+
+class _Filters(DocumentedModel):
+    """What runs are chosen by, in queries and bodies."""
 
     project_env: Annotated[_EnvironmentName | None, Field(alias="project_env")] = None
     """Only runs in the environment with this name."""
-    status: RunStatus | None = None
-    """Only runs with this status."""
+    status: _Statuses = None
+    """Only runs with one of these statuses."""
     kind: RunKind | None = None
     """Only runs of this kind."""
     task: _Name | None = None
@@ -67,12 +81,20 @@ class _Filters(BaseModel):
     """Only runs of events that were sent with this id."""
     trace_id: Annotated[_TraceId | None, Field(alias="trace_id")] = None
     """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
+    tag: _Tags = None
+    """Only runs with this tag: its name, a colon and its value; several times for runs with all of these tags."""
+    find: _Find | None = None
+    """Only runs whose id, event's id, key, user or value of a tag is exactly this."""
     search: _Search | None = None
     """Text to look for in errors, in upper or lower case."""
     discarded: bool | None = None
     """Only runs whose dead letter was discarded, or, with ``false``, only others."""
     replayed: bool | None = None
     """Only runs that were run again, or, with ``false``, only others."""
+    failed: bool | None = None
+    """Only runs that have failed, dead letters included, or, with ``false``, only others."""
+    issue: _IssueId | None = None
+    """Only failed runs of the issue with this id."""
 
 
 class RunsQuery(_Filters, PageQuery):
@@ -80,10 +102,11 @@ class RunsQuery(_Filters, PageQuery):
 
     project_env: _EnvironmentName | None = None
     """Only runs in environments with this name."""
-    status: RunStatus | None = None
-    """Only runs that are queued, running or waiting, or that have ended as succeeded, failed, dead or cancelled."""
+    status: _Statuses = None
+    """Only runs that are queued, running or waiting, or that have ended as succeeded, failed, dead or cancelled;
+    several times for runs with one of several statuses."""
     version: _Name | None = None
-    """Only runs of this version, by its id or its name. Not all runs tell theirs."""
+    """Only runs of this version, by its id or its name."""
 
 
 class RunQuery(Query):
@@ -100,13 +123,21 @@ class SelectionQuery(_Filters, Query):
     """Only count the runs."""
 
 
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 class SelectionBody(_Filters, Rest):
     """Which runs to act on, by the names of the list's parameters. At least one of them is needed."""
 
+    status: Annotated[_Statuses, BeforeValidator(_listed)] = None
+    """Only runs with one of these statuses; a single one may be sent as a text."""
     discarded: StrictBool | None = None
     """Only runs whose dead letter was discarded, or, with ``false``, only others."""
     replayed: StrictBool | None = None
     """Only runs that were run again, or, with ``false``, only others."""
+    failed: StrictBool | None = None
+    """Only runs that have failed, dead letters included, or, with ``false``, only others."""
     dry_run: StrictBool | None = None
     """Only count the runs."""
 
@@ -151,6 +182,8 @@ class UpstreamResponse(Rest):
     """The HTTP status."""
     body: str
     """The beginning of the body, with secrets masked."""
+    system: str | None = None
+    """The name of the system; of the connection template where no system is known."""
 
 
 class RunFailure(Rest):
@@ -182,6 +215,15 @@ class VersionOfRun(Rest):
     """Its name."""
 
 
+class RunTag(Rest):
+    """A business id that the code has given a run."""
+
+    name: str
+    """Its name."""
+    value: str
+    """Its value, with secrets masked."""
+
+
 class Run(Rest):
     """One execution of a webhook, event, schedule or background task, with all its attempts."""
 
@@ -201,10 +243,9 @@ class Run(Rest):
     user: UserOfRun | None = None
     """Whom it is for; absent for runs of the static activation."""
     version: VersionOfRun | None = None
-    """The version whose code ran last; absent before the first attempt, for background work, and for direct webhooks
-    and schedules whose inputs are not kept."""
+    """The version whose code ran last; absent before the first attempt, and for calls of agents."""
     key: str | None = None
-    """The key of its event: runs with the same one go one at a time."""
+    """The key of its event: runs of a task and a user with the same one go one at a time."""
     event_id: str | None = None
     """The id that its event was sent with."""
     attempt: int
@@ -229,6 +270,12 @@ class Run(Rest):
     """The run that it runs again."""
     replayed_by: UlidOut | None = None
     """The newest run that runs it again."""
+    issue_id: str | None = None
+    """The issue of a run that is failed or dead."""
+    tags: list[RunTag]
+    """Business ids that its code has set, by name: of all attempts, the latest value of each name."""
+    waits_behind: UlidOut | None = None
+    """The run with the same key that goes first, while this one is queued behind it."""
 
 
 class RunPage(Rest):
@@ -267,7 +314,8 @@ class RunAttempt(Rest):
     attempt: int
     """Its number, from 1."""
     status: RunStatus
-    """What the run was when the attempt ended: ``waiting`` means that it failed, and is tried again."""
+    """``running``; ``waiting`` while the run is suspended; or the attempt's result. An attempt that failed is
+    ``failed`` even if the run is retried."""
     started_at: TimeOut | None = None
     """When it began."""
     ended_at: TimeOut | None = None
@@ -314,6 +362,8 @@ class RunDetail(Run):
     """True when the input is larger than 1 MiB, so that only its beginning is here."""
     request: RunRequest | None = None
     """The request of a webhook, where it is kept."""
+    can_replay: bool
+    """Whether it can be run again: it has ended, and its input is kept, or another one can be sent for its event."""
 
 
 class ReplayBody(Rest):
@@ -335,58 +385,6 @@ class RunsAffected(Rest):
     count."""
     more: bool
     """Whether there are more runs than the 10,000 that one request looks at: repeat it with ``end``."""
-
-
-def _task_name(text: str) -> str:
-    if not is_task(text):
-        raise ValueError(
-            "must be the name of an event: letters, digits, '-', '_' and '.', at most 100 and a letter or digit first"
-        )
-    return text
-
-
-def _delay(seconds: float) -> float:
-    if seconds < 0:
-        raise ValueError("must be seconds from now: 0 or more")
-    if not seconds <= _MAX_DELAY:
-        raise ValueError(f"must be at most a year: {MAX_DELAY_DAYS} days, which are {_MAX_DELAY} seconds")
-    return seconds
-
-
-class EventCreate(Rest):
-    """An event for an environment."""
-
-    task: Annotated[
-        str, AfterValidator(_task_name), WithJsonSchema({"type": "string", "pattern": f"^{TASK_PATTERN}$"})
-    ]
-    """The name of the event, as the code declares it."""
-    payload: Any
-    """What the event says: any JSON, at most 4 MiB."""
-    key: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
-    """Events with the same key run one at a time, and in order."""
-    id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
-    """What the sender knows the event by. Events of a task with the same id within two minutes are stored once."""
-    user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
-    """The user that it is for, by id or external id; without one it is for the environment itself."""
-    delay: (
-        Annotated[
-            float,
-            Field(strict=True),
-            AfterValidator(_delay),
-            WithJsonSchema({"type": "number", "minimum": 0, "maximum": _MAX_DELAY}),
-        ]
-        | None
-    ) = None
-    """Seconds until it runs, at most 366 days."""
-
-
-class EventAccepted(Rest):
-    """An event that is stored, and will run."""
-
-    event_id: str
-    """The id that was given, or else the run's."""
-    run_id: UlidOut | None = None
-    """The run. For an event that was stored before it is the first one's; absent when that is not known any more."""
 
 
 STATUSES: tuple[str, ...] = get_args(RunStatus)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, RootModel, StrictBool, StringConstraints
 
-from tieline_api.schemas.base import Query, Rest, TimeOut, UlidOut
+from tieline_api.schemas.base import MaybeId, Page, Query, Rest, SearchQuery, TimeOut, UlidIn, UlidOut
 from tieline_protocol.run_records import RunStatus
 
 
@@ -41,6 +41,33 @@ class Scheduler(Rest):
 
 class SchedulerList(RootModel[list[Scheduler]]):
     """All schedules of an environment, by name."""
+
+
+class SchedulersQuery(SearchQuery):
+    """Which schedules. ``search`` finds names of schedules, projects and environments."""
+
+    project_id: Annotated[UlidIn | None, MaybeId] = None
+    """Only those of this project."""
+    project_env: Annotated[str, StringConstraints(max_length=64)] | None = None
+    """Only those in environments with this name."""
+
+
+class OrganisationScheduler(Scheduler):
+    """A schedule with its project and environment."""
+
+    project_id: UlidOut
+    """The project."""
+    project_name: str
+    """Its name."""
+    environment_name: str
+    """The environment's name."""
+
+
+class OrganisationSchedulerPage(Page):
+    """A part of the schedules of an organisation."""
+
+    items: list[OrganisationScheduler]
+    """The schedules, next due first, paused and suspended ones last."""
 
 
 class LateQuery(Query):

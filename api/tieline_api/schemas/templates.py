@@ -7,6 +7,7 @@ from pydantic import Field, StrictBool
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.base import MaybeId, Rest, UlidIn, UlidOut
 from tieline_api.schemas.names import TemplateName
+from tieline_api.schemas.system_inputs import OfferedInput
 from tieline_core.resources.fields import ItemId
 
 
@@ -25,6 +26,8 @@ class ConnectionTemplate(Rest):
     """The ways to authenticate that the system supports."""
     template_base_url: str
     """Base URL of the system's API."""
+    inputs: list[OfferedInput] | None = None
+    """Variables of the system's URLs that are to be filled in; absent where there are none."""
     connection_template_id: UlidOut | None = None
     """The template's id."""
     connection_id: UlidOut | None = None

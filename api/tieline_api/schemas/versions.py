@@ -4,11 +4,38 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tieline_api.schemas.base import MaybeId, Query, Rest, TimeOut, UlidOut
+from tieline_api.schemas.base import MaybeId, Page, Query, Rest, TimeOut, UlidOut
 from tieline_api.schemas.names import DisplayName
 from tieline_api.schemas.projects import EnvironmentId, FileList, LabelMap
 from tieline_core.resources.fields import Text
 from tieline_core.severity import Severity
+
+
+class Version(Rest):
+    """A version of a project's files."""
+
+    id: UlidOut
+    """The version's id."""
+    name: str
+    """Its name."""
+    state: str
+    """draft, ready, failed or superseded."""
+    created_at: TimeOut
+    """When it was made."""
+    labels: LabelMap
+    """Its labels."""
+    description: str | None = None
+    """What is new in it; absent where nobody has said that."""
+    created_by: str | None = None
+    """Who made it: the user's name in RBAC. Absent where that is not known: for versions that the operator made of
+    files in ConfigMaps or from Git, and for those that were made with other tools."""
+
+
+class VersionPage(Page):
+    """A part of the list of versions."""
+
+    items: list[Version]
+    """The versions, newest first."""
 
 
 class VersionCreate(Rest):
@@ -17,7 +44,7 @@ class VersionCreate(Rest):
     name: DisplayName
     """The version's name."""
     description: Text | None = None
-    """What is new in it."""
+    """Description of the changes."""
     labels: LabelMap | None = None
     """Its labels; the project's current ones when left out."""
     files: Annotated[FileList, Field(min_length=1)]

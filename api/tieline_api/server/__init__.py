@@ -1,1 +1,1 @@
-"""One process: sockets, logs, probes, graceful drain and the pages it serves."""
+"""One process: sockets, logs, probes and graceful drain."""

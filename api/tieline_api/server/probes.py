@@ -1,5 +1,7 @@
 """Probes, metrics and the OpenAPI document."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -8,6 +10,7 @@ from aiohttp import web
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION
 from tieline_api.http.metrics import CONTENT_TYPE, Metrics
+from tieline_common.single_flight import SingleFlight
 
 
 def add_probes(app: web.Application, platform: Dependencies) -> None:
@@ -16,7 +19,7 @@ def add_probes(app: web.Application, platform: Dependencies) -> None:
     async def healthz(request: web.Request) -> web.Response:
         request[OPERATION] = "healthz"
         # Silence alone is no fault of this process, and its caches still answer: only what can never come back.
-        ended = platform.world.ended
+        ended = platform.cluster.ended
         problem = f"The watch of {', '.join(ended)} has ended" if ended else None
         return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
 
@@ -34,18 +37,25 @@ def add_metrics(app: web.Application, platform: Dependencies, metrics: Metrics) 
 
     async def show_metrics(request: web.Request) -> web.Response:
         request[OPERATION] = "metrics"
-        metrics.silence.set(platform.world.silence)
+        metrics.silence.set(platform.cluster.silence)
         return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
     app.router.add_get("/metrics", show_metrics)
 
 
-def add_openapi(app: web.Application, openapi: dict[str, Any]) -> None:
-    """Adds ``/openapi.json``, which needs no token."""
-    described = orjson.dumps(openapi)
+def add_openapi(app: web.Application, describe: Callable[[], dict[str, Any]]) -> None:
+    """Adds ``/openapi.json``, which needs no token. It is made when it is first asked for, which takes a second."""
+    made = SingleFlight[None, bytes]()
+    described = b""
+
+    async def make() -> bytes:
+        return await asyncio.to_thread(lambda: orjson.dumps(describe()))
 
     async def show_openapi(request: web.Request) -> web.Response:
+        nonlocal described
         request[OPERATION] = "openapi"
+        if not described:
+            described = await made.run(None, make)
         return web.Response(body=described, content_type="application/json", charset="utf-8")
 
     app.router.add_get("/openapi.json", show_openapi)
@@ -54,10 +64,10 @@ def add_openapi(app: web.Application, openapi: dict[str, Any]) -> None:
 def _not_ready(platform: Dependencies) -> str | None:
     if platform.stopping.is_set():
         return "stopping"
-    if not platform.world.ready:
+    if not platform.cluster.ready:
         return "still reading the cluster"
     # Reads go on from what is known while Kubernetes is away, so that alone takes no replica out of service:
     # all would be out at once. Twice the limit means that this one's watches are dead.
-    if platform.world.silence > 2 * platform.settings.stale_seconds:
+    if platform.cluster.silence > 2 * platform.settings.stale_seconds:
         return "Kubernetes has not been heard from for too long"
     return None

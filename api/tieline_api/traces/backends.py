@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -20,7 +20,6 @@ from tieline_api.traces.origins import Origin, with_origin
 from tieline_api.traces.otlp_batch import Batch
 from tieline_api.traces.query import Page, RunQuery
 from tieline_api.traces.remote import RemoteStoreError, Source
-from tieline_api.traces.root_runs import RootOutcome, RootQuery, RootRun
 from tieline_api.traces.span_stream import SpanStream
 from tieline_api.traces.spans import Span
 from tieline_api.traces.store import Limits, TraceStore
@@ -56,16 +55,14 @@ class EmbeddedTraces:
         path: Path,
         limits: Limits,
         *,
-        engine: Engine | None = None,
-        serves: Callable[[str], bool] = lambda _: False,
+        engine: Engine,
+        serves: Callable[[str], bool],
     ) -> None:
-        """With an ``engine``, spans of the organisations that are served go through it to all replicas."""
+        """Spans of the organisations that are served go through ``engine`` to all replicas."""
         self.store = TraceStore(path, limits)
         self.counts: SpanCounts = self
-        self._stream = None
-        if engine is not None and engine.configured:
-            days = limits.max_age_seconds / 86400
-            self._stream = SpanStream(engine, self.store, days=days, serves=serves)
+        days = limits.max_age_seconds / 86400
+        self._stream = SpanStream(engine, self.store, days=days, serves=serves)
 
     @property
     def written(self) -> int:
@@ -80,18 +77,21 @@ class EmbeddedTraces:
     @property
     def queued(self) -> int:
         """Spans that wait to be written."""
-        return self.store.queued + (self._stream.queued if self._stream else 0)
+        return self.store.queued + self._stream.queued
+
+    @property
+    def stalled(self) -> int:
+        """Organisations whose spans cannot be read further."""
+        return self._stream.stalled
 
     async def start(self) -> None:
         """Begin to write."""
         self.store.start()
-        if self._stream:
-            await self._stream.start()
+        await self._stream.start()
 
     async def stop(self) -> None:
         """Write what waits, and close the file."""
-        if self._stream:
-            await self._stream.stop()
+        await self._stream.stop()
         await asyncio.to_thread(self.store.stop)
 
     async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
@@ -102,7 +102,7 @@ class EmbeddedTraces:
         batch = await _aside(len(body), lambda: otlp.parse(content_type, body))
         if not batch.spans:
             return batch
-        if self._stream and await self._stream.offer(origin.owner, content_type, body, batch.spans):
+        if await self._stream.offer(origin.owner, content_type, body, batch.spans):
             return batch
         return batch if self.store.offer(origin.owner, batch.spans) else None
 
@@ -116,24 +116,9 @@ class EmbeddedTraces:
         await self._settle(origin.owner.organisation)
         return await self._read(lambda: self.store.runs(origin.owner, wanted))
 
-    async def roots(self, wanted: RootQuery) -> list[RootRun]:
-        """Direct runs by their root spans; raises ApiError."""
-        await self._settle(wanted.organisation)
-        return await self._read(lambda: self.store.roots(wanted))
-
-    async def each_root(self, wanted: RootQuery, take: Callable[[Sequence[RootOutcome]], None]) -> None:
-        """Hands over all direct runs, some at a time and in another thread; raises ApiError."""
-        await self._settle(wanted.organisation)
-        await self._read(lambda: self.store.each_root(wanted, take))
-
-    async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
-        """Environment and id of direct runs; raises ApiError."""
-        return await self._read(lambda: self.store.root_ids(wanted))
-
     async def _settle(self, organisation: str) -> None:
         """After a start: what other replicas have received, and this one before, is read first."""
-        if self._stream:
-            await self._stream.settle(organisation)
+        await self._stream.settle(organisation)
 
     @staticmethod
     async def _read(question: Callable[[], T]) -> T:
@@ -155,6 +140,8 @@ class RemoteTraces:
         self._make_source = source
         self._client: aiohttp.ClientSession | None = None
         self._source: Source | None = None
+        self.stalled = 0
+        """See EmbeddedTraces: no stream is read."""
 
     async def start(self) -> None:
         """Begin to send."""
@@ -186,17 +173,6 @@ class RemoteTraces:
             return await remote.runs(self._asked(), origin, wanted)
         except RemoteStoreError as error:
             raise errors.unavailable(str(error)) from None
-
-    async def roots(self, wanted: RootQuery) -> list[RootRun]:
-        """None: stores elsewhere cannot be asked for them in order."""
-        return []
-
-    async def each_root(self, wanted: RootQuery, take: Callable[[Sequence[RootOutcome]], None]) -> None:
-        """None, as roots."""
-
-    async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
-        """None, as roots."""
-        return []
 
     def _asked(self) -> Source:
         if self._source is None:

@@ -21,7 +21,6 @@ from nats.js.errors import NotFoundError
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
 from tieline_api.engine.followers import Followers
-from tieline_api.engine.requests import StoredMessage
 from tieline_api.errors import ApiError
 from tieline_api.traces import otlp
 from tieline_api.traces.otlp_batch import OtlpDecodeError, TooManySpansError
@@ -29,6 +28,7 @@ from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.store import TraceStore
 from tieline_common.backoff import jitter
 from tieline_common.cancellation import cancel_and_wait
+from tieline_core.engine.stored_messages import StoredMessage
 from tieline_core.engine.streams import StreamLimits, ensure_stream
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.event_streams import history_stream
@@ -156,6 +156,11 @@ class SpanStream:
         """Spans that wait to be published."""
         return sum(len(request.spans) for request in self._waiting)
 
+    @property
+    def stalled(self) -> int:
+        """Organisations whose spans cannot be read further."""
+        return self._followers.stalled
+
     async def settle(self, organisation: str) -> None:
         """Waits a moment until this replica has read what there was of an organisation when it started."""
         with suppress(ApiError, TimeoutError):
@@ -232,8 +237,6 @@ class SpanStream:
         self._miss(replace(request, spans=()))
 
     def _miss(self, request: _Request) -> None:
-        if not self._engine.configured:
-            return
         self._missed.append(request)
         self._missed_bytes += len(request.body)
         while self._missed_bytes > _MAX_MISSED_BYTES:

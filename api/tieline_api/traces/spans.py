@@ -9,24 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tieline_core.identity.ids import parse_id
-
 EXECUTION_ID = "executionId"
 TASK = "task"
 ACTIVATION = "activation"
 USER = "user"
 EXCEPTION_TYPE = "exception.type"
-EXCEPTION_MESSAGE = "exception.message"
-TRIGGER = "faas.trigger"
 HTTP_METHOD = "http.request.method"
-OPERATION = "messaging.operation.type"
-RUN_ID = "run.id"
 RUN_KIND = "run.kind"
-RUN_TASK = "run.task"
-BACKGROUND = "background"
 CALL = "call"
 UPSTREAM_STATUS = "upstream.status_code"
-UPSTREAM_BODY = "upstream.body"
 SERVICE_NAME = "service.name"
 UNKNOWN_SERVICE = "unknown_service"
 
@@ -51,8 +42,6 @@ _REMOTE_PARENT = 0x300
 
 StatusCode = Literal["UNSET", "OK", "ERROR"]
 _STATUS: Mapping[int, StatusCode] = {1: "OK", 2: "ERROR"}
-DirectKind = Literal["webhook", "schedule", "background", "call"]
-RunSpanKind = Literal["", DirectKind]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +74,6 @@ class Span:
     attributes: Mapping[str, str]
     size: int = field(default=0, compare=False)
     """Characters in the attributes: what it takes, roughly, until it is written."""
-    run: RunSpanKind = field(default="", compare=False)
-    """The kind of the run that it tells; empty for spans within a run, and for runs of events."""
-    run_id: str = field(default="", compare=False)
-    """The run's id: the execution's, or that of background work, which is a part of the execution it began in."""
 
 
 class RejectedSpanError(Exception):
@@ -131,7 +116,6 @@ def make_span(
         if key in held or len(held) < MAX_ATTRIBUTES:
             held[key] = value
     root = not parent_id or flags & _REMOTE_PARENT == _REMOTE_PARENT
-    run, run_id, task = _told_run(held, name, root=root)
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -143,36 +127,11 @@ def make_span(
         status=_STATUS.get(status, "UNSET"),
         message=message[:MAX_MESSAGE],
         service=service[:MAX_NAME],
-        task=task[:_MAX_INDEXED],
+        task=held.get(TASK, "")[:_MAX_INDEXED],
         execution_id=held.get(EXECUTION_ID, "")[:_MAX_INDEXED],
         attributes=held,
         size=size,
-        run=run,
-        run_id=run_id,
     )
-
-
-def _told_run(attributes: Mapping[str, str], name: str, *, root: bool) -> tuple[RunSpanKind, str, str]:
-    """Kind and id of the run that a span tells, empty for none; and its task."""
-    task = attributes.get(TASK, "")
-    if attributes.get(RUN_KIND) == BACKGROUND and (run := _own_id(attributes, RUN_ID)):
-        return "background", run, attributes.get(RUN_TASK) or name
-    execution = _own_id(attributes, EXECUTION_ID)
-    if not root or not execution:
-        return "", "", task
-    if attributes.get(RUN_KIND) == CALL:
-        return "call", execution, task
-    if attributes.get(TRIGGER) == "timer":
-        return "schedule", execution, task
-    # What sends a message, such as a request to a queued webhook, is no run itself.
-    if HTTP_METHOD in attributes and attributes.get(OPERATION) != "send":
-        return "webhook", execution, task
-    return "", "", task
-
-
-def _own_id(attributes: Mapping[str, str], name: str) -> str:
-    found = attributes.get(name, "")
-    return found if found and parse_id(found) == found else ""
 
 
 def make_resource(attributes: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tieline_api.sqlite_files import UNREADABLE, reading
-from tieline_api.traces import query, root_runs
+from tieline_api.traces import query
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.writer import Writer
 
@@ -158,20 +158,6 @@ class TraceStore:
         """A page of an environment's runs. Raises TooSlowError and sqlite3.Error."""
         return self._read(lambda found: query.runs(found, owner, wanted), empty=query.Page([], None))
 
-    def roots(self, wanted: root_runs.RootQuery) -> list[root_runs.RootRun]:
-        """Roots of direct runs. Raises TooSlowError and sqlite3.Error."""
-        return self._read(lambda found: root_runs.roots(found, wanted), empty=[])
-
-    def each_root(
-        self, wanted: root_runs.RootQuery, take: Callable[[Sequence[root_runs.RootOutcome]], None]
-    ) -> None:
-        """Hands over all direct runs, some at a time. Raises TooSlowError and sqlite3.Error."""
-        self._read(lambda found: root_runs.each(found, wanted, take), empty=None)
-
-    def root_ids(self, wanted: root_runs.RootQuery) -> list[tuple[str, str]]:
-        """Environment and id of direct runs. Raises TooSlowError and sqlite3.Error."""
-        return self._read(lambda found: root_runs.ids(found, wanted), empty=[])
-
     def _read(self, ask: Callable[[sqlite3.Connection], T], *, empty: T) -> T:
         if not self._path.exists():
             return empty
@@ -180,7 +166,6 @@ class TraceStore:
 
     def _work(self) -> None:
         swept, batches = time.monotonic(), 0
-        self._guard(self._writer.migrate, lost=0)
         while (taken := self._next()) is not None:
             batch, positions = taken
             if batch or positions:

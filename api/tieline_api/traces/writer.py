@@ -16,8 +16,8 @@ logger = logging.getLogger("tieline.traces")
 
 _INSERT = (
     "insert or ignore into spans (owner, trace_id, span_id, parent_id, name, start, end, entry, status, message, "
-    "service, task, execution_id, attributes, received, run, run_id) "
-    "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "service, task, execution_id, attributes, received) "
+    "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _REMOVED_AT_ONCE = 2000
 _KEPT_SHARE = 0.9
@@ -84,11 +84,6 @@ class Writer:
             )
             return 0
 
-    def migrate(self) -> None:
-        """Bring a file of an earlier release up to date."""
-        if self._path.exists():
-            self._open()
-
     def close(self) -> None:
         """Close the file; the next use opens it anew."""
         connection, self._connection = self._connection, None
@@ -150,5 +145,5 @@ def _row(owner: int, span: Span, now: int) -> tuple[object, ...]:
     return (
         owner, span.trace_id, span.span_id, span.parent_id or None, span.name, span.start, span.end,
         int(span.entry), span.status, span.message, span.service, span.task, span.execution_id,
-        orjson.dumps(span.attributes).decode(), now, span.run, span.run_id,
+        orjson.dumps(span.attributes).decode(), now,
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""What several handlers share: lookups and sequences of writes."""
+"""Sequences of checks and writes that several operations share."""

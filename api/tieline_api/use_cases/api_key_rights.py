@@ -15,7 +15,9 @@ from tieline_api.auth.permissions import Permission
 _RBAC = "rbac.authorization.k8s.io"
 POWERS = (
     *(probe for probes in PROBES.values() for probe in probes),
+    Permission("expose", "connections"),
     Permission("create", "apikeys"),
+    Permission("create", "rolebindings"),
     Permission("get", "secrets", group=""),
     Permission("create", "secrets", group=""),
     Permission("create", "pods", group=""),
@@ -40,5 +42,5 @@ async def check_rights(access: Access, caller: Caller, user: Caller, namespace: 
         names = ", ".join(str(power) for power in beyond)
         raise errors.forbidden(
             f"The user {user.username} may do more than you in the namespace {namespace} ({names}): "
-            "choose another user, or ask somebody who has these permissions to create the key"
+            "choose another user, or ask a user who has these permissions to create the key"
         )

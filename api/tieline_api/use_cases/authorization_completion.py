@@ -2,14 +2,21 @@
 
 import hashlib
 import hmac
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tieline_api import errors
-from tieline_api.cache.organisations import Organisation, nowhere
+from tieline_api.cluster.organisations import Organisation, nowhere
+from tieline_api.conversion.connections import scheme_item
+from tieline_api.conversion.systems import auth_scheme_items
 from tieline_api.dependencies import Dependencies
 from tieline_api.schemas import connections as rest
-from tieline_api.schemas.credential_data import CredentialData
+from tieline_api.schemas.credential_data import CredentialData, OAuth2CodeData
+from tieline_api.schemas.url_variables import UrlVariable
 from tieline_api.use_cases.connection_update import update_connection_object
+from tieline_api.use_cases.url_values import as_variables
+from tieline_core.credentials.resolver import CallbackError, callback_parameters
 from tieline_core.kubernetes import Forbidden, KubeError
 from tieline_core.oauth.state_store import (
     PendingAuthorization,
@@ -19,6 +26,7 @@ from tieline_core.oauth.state_store import (
 )
 from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
+from tieline_core.systems import variables_in_effect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,40 +44,57 @@ def browser_digest(cookie: str) -> str:
 
 
 async def complete(
-    platform: Dependencies, *, state: str, credential_data: CredentialData, cookie: str = ""
-) -> CompletedAuthorization:
+    platform: Dependencies,
+    *,
+    state: str,
+    credential_data: CredentialData | None,
+    query: str = "",
+    cookie: str = "",
+) -> CompletedAuthorization | None:
     """Stores the code (or the verifier of OAuth 1.0) in the credential that the state is bound to, and exchanges it.
+
+    ``query`` is the callback's, which the auth scheme may read further. None where the user was denied access.
 
     ApiError 422 for a state that is not good, or a code that the provider refuses; 409 where the state is bound
     to no credential that this may write; 502 where the provider cannot be asked. An authorisation of an end user also
     needs the ``cookie`` of the browser that took it up.
     """
-    world = platform.world
-    world.need_sync()
+    cluster = platform.cluster
+    cluster.need_sync()
     try:
         organisation, pending = await _look(platform, state)
         await _check_browser(platform, organisation, pending, state=state, cookie=cookie)
     except StateRefusedError as error:
         raise errors.invalid("state", str(error)) from None
     namespace = organisation.namespace
-    if bool(pending.oauth1_token) != bool(credential_data.oauth1):
+    if credential_data is None and pending.oauth1_token:
+        return None  # OAuth 1.0 without a verifier: some providers deny so
+    if credential_data and bool(pending.oauth1_token) != bool(credential_data.oauth1):
         raise errors.invalid("state", "This authorisation was begun in another way; connect again")
-    connection = world.connections.get(namespace, pending.connection) if pending.connection else None
-    system = world.referred(world.systems, connection, "systemRef") if connection else None
+    connection = cluster.connections.get(namespace, pending.connection) if pending.connection else None
+    system = cluster.referred(cluster.systems, connection, "systemRef") if connection else None
     if connection is not None and pending.end_user not in ("", _owner(connection)):
         connection = None
+    parameters = _parameters(query)
     if connection is None or system is None:
+        if _is_denial(_dialects(platform, namespace, pending), credential_data, parameters):
+            return None
         raise errors.conflict(
             "You have allowed access, but it was begun by an application that has to finish it: "
             "go back there, with this window opened by it, and connect again"
         )
+    dialect = _dialect_of(scheme_item(_item_of(connection, pending), system))
+    brought = brought_back(dialect, credential_data, parameters, query=query, state=state)
+    if brought is None:
+        return None
     body = rest.ConnectionUpdate(
         credentials=[
-            _with(item, credential_data)
+            _with(item, brought)
             if item["id"] == pending.item_id
             else rest.ConnectionCredential(id=item["id"])
             for item in connection["spec"].get("credentials") or ()
-        ]
+        ],
+        variables=changed_variables(pending, connection, system),
     )
     await update_connection_object(
         platform, body, obj=connection, system=system, organisation=organisation.id
@@ -77,6 +102,61 @@ async def complete(
     return CompletedAuthorization(
         organisation_id=organisation.id, connection=connection["spec"]["name"], system=system["spec"]["name"]
     )
+
+
+def _item_of(connection: ObjectView, pending: PendingAuthorization) -> ObjectView:
+    """The credential that the authorisation is for; empty where the connection does not have it any more."""
+    items = connection["spec"].get("credentials") or ()
+    return next((one for one in items if one["id"] == pending.item_id), {})
+
+
+def _dialect_of(scheme: ObjectView | None) -> ObjectView:
+    """How an auth scheme reads the callback."""
+    found: ObjectView = ((scheme or {}).get("oauth2") or {}).get("authorization") or {}
+    return found
+
+
+def _dialects(platform: Dependencies, namespace: str, pending: PendingAuthorization) -> Sequence[ObjectView]:
+    """How the auth schemes of the authorisation's System read the callback, where none is known to be meant."""
+    cluster = platform.cluster
+    system = cluster.find(cluster.systems, namespace, pending.system_id)
+    return [{}, *(_dialect_of(scheme) for scheme in (auth_scheme_items(system) if system else ()))]
+
+
+def _is_denial(
+    dialects: Iterable[ObjectView], given: CredentialData | None, parameters: Mapping[str, str]
+) -> bool:
+    """Whether the user has come back with nothing, however the callback is read."""
+    return all(brought_back(one, given, parameters, query="", state="") is None for one in dialects)
+
+
+def brought_back(
+    dialect: Mapping[str, Any],
+    given: CredentialData | None,
+    parameters: Mapping[str, str],
+    *,
+    query: str,
+    state: str,
+) -> CredentialData | None:
+    """What the user has come back with, as the auth scheme reads the callback; None where that is a denial."""
+    if given is not None and given.oauth1:
+        return given
+    if any(parameters.get(name) for name in ("error", *(dialect.get("errorParameters") or ()))):
+        return None
+    code = parameters.get(dialect.get("codeParameter") or "code") or (
+        given.oauth2_code.code if given and given.oauth2_code else None
+    )
+    if not code:
+        return None
+    callback = query if dialect.get("keep") else None
+    return CredentialData(oauth2_code=OAuth2CodeData(code=code, state=state, callback=callback))
+
+
+def _parameters(query: str) -> dict[str, str]:
+    try:
+        return callback_parameters(query)
+    except CallbackError as error:
+        raise errors.invalid("query", str(error)) from None
 
 
 async def opener_origins(platform: Dependencies, state: str) -> frozenset[str]:
@@ -126,6 +206,22 @@ async def _check_browser(
         )
 
 
+def changed_variables(
+    pending: PendingAuthorization, connection: ObjectView, system: ObjectView
+) -> list[UrlVariable] | None:
+    """The connection's variables, with those that the authorisation was begun with where they are others than now.
+
+    None where nothing changes. A default of the System does not become a value of the connection.
+    """
+    in_effect = variables_in_effect(connection["spec"], system["spec"])
+    changed = {
+        name: value for name, value in pending.values_begun_with().items() if in_effect.get(name) != value
+    }
+    if not changed:
+        return None
+    return as_variables({**(connection["spec"].get("variables") or {}), **changed})
+
+
 def _owner(connection: ObjectView) -> str:
     return str((connection["spec"].get("endUserRef") or {}).get("name", ""))
 
@@ -135,11 +231,11 @@ async def _look(platform: Dependencies, state: str) -> tuple[Organisation, Pendi
 
     Nobody has signed in here: whether there is an organisation shows neither in the answer nor in its time.
     """
-    platform.world.need_sync()
+    platform.cluster.need_sync()
     identifier = organisation_of(state)
     if identifier is None:
         raise unknown_state()
-    found = platform.world.organisation(identifier)
+    found = platform.cluster.organisation(identifier)
     organisation = found or nowhere(identifier)
     try:
         return organisation, await platform.oauth_states.peek(state, namespace=organisation.namespace)

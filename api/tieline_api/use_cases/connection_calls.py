@@ -2,37 +2,54 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.connection_requests.client import SystemAnswer, SystemRequest
+from tieline_api.connection_requests.forwarding import shown_text
 from tieline_api.connection_requests.tokens import FreshToken
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.times import expired
+from tieline_api.credentials.outcome_reports import RequestOutcome, Verdict, verdict_of
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.operation import Call
-from tieline_api.internal.configuration import connection_body
-from tieline_api.internal.tokens import access_token, token_body
+from tieline_api.http.operation import AnyCall
+from tieline_api.pod_api.configuration import connection_body
+from tieline_api.pod_api.tokens import access_token, token_body
 from tieline_core.credentials.validation.credential_findings import OAUTH2
 from tieline_core.identity.ids import credential_id, object_id
+from tieline_core.kubernetes import KubeError
 from tieline_core.objects import ObjectView
 
 logger = logging.getLogger(__name__)
 
 
-async def send_through(call: Call[Any, Any], connection: ObjectView, request: SystemRequest) -> SystemAnswer:
-    """The system's answer; the log tells who sent what. Raises ApiError as ConnectionRequests does."""
+SILENT = frozenset({407, 408, 421, 425, 429})
+"""Statuses that say nothing about the credentials: of proxies, time-outs and limits."""
+_FORBIDDEN = 403
+
+
+async def send_through(
+    call: AnyCall, connection: ObjectView, request: SystemRequest, *, records: bool = True
+) -> SystemAnswer:
+    """The system's answer; the log tells who sent what. Raises ApiError as ConnectionRequests does.
+
+    ``records``: the connection's state follows from the answer.
+    """
     platform = call.platform
     status = 0
     try:
         answer = await platform.connection_requests.send(
             call.organisation.id,
-            connection_body(platform.world, connection),
+            connection_body(platform.cluster, connection),
             request,
             fresh=_fresh_tokens(platform, connection),
+            end_user=call.caller.end_user.external_id if call.caller.end_user else "",
         )
         status = answer.status
+        if records:
+            await _record(platform, connection, answer)
         return answer
     except errors.ApiError as error:
         status = error.status
@@ -51,10 +68,23 @@ async def send_through(call: Call[Any, Any], connection: ObjectView, request: Sy
         )
 
 
+async def _record(platform: Dependencies, connection: ObjectView, answer: SystemAnswer) -> None:
+    # A system may forbid this one request with 403.
+    status = answer.meant
+    if status >= 500 or status == _FORBIDDEN or status in SILENT:
+        return
+    verdict, said = verdict_of(status), ""
+    if verdict is Verdict.REFUSED:
+        said = await shown_text(answer.body, answer.headers.get("Content-Type", ""), answer.redact)
+    outcome = RequestOutcome(status=status, verdict=verdict, said=said)
+    with suppress(KubeError):  # the answer is passed on all the same
+        await platform.outcomes.answered(connection, outcome)
+
+
 def _fresh_tokens(platform: Dependencies, connection: ObjectView) -> FreshToken:
     """Tokens of the connection's credentials, as pods ask for them; ApiError where none can be had at first."""
     identifier, now = object_id(connection), datetime.now(UTC)
-    system = platform.world.referred(platform.world.systems, connection, "systemRef")
+    system = platform.cluster.referred(platform.cluster.systems, connection, "systemRef")
     items = {
         credential_id(identifier, item): item
         for item in connection["spec"].get("credentials") or ()

@@ -16,14 +16,16 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.exposure_access import check_exposure, opens_to_code
-from tieline_api.cache.organisations import Organisation
-from tieline_api.conversion.connections import PlannedSecret
+from tieline_api.authorisation.authorization_codes import CodeChecks, combined_error
+from tieline_api.authorisation.code_exchange import Exchanges, exchange_codes
+from tieline_api.cluster.organisations import Organisation
+from tieline_api.conversion.credential_plans import PlannedSecret
+from tieline_api.credentials.credential_secrets import made_for, new_edition
 from tieline_api.dependencies import Dependencies
-from tieline_api.oauth.authorization_codes import CodeChecks, combined_error
-from tieline_api.oauth.code_exchange import Exchanges, exchange_codes
 from tieline_api.schemas import connections as rest
-from tieline_api.store.credential_secrets import made_for, new_edition
+from tieline_api.schemas.url_variables import stored_variables
 from tieline_api.use_cases.connection_update import CONNECTION_KIND, plan_credentials, refuse_taken_name
+from tieline_api.use_cases.url_values import check_values
 from tieline_core.identity.ids import ID_LABEL, format_time, new_id, object_id
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.resources import CONNECTIONS
@@ -78,14 +80,15 @@ def plan_connection(
     path: str = "connection",
 ) -> PlannedConnection:
     """A new Connection for a template's system. ApiError where it may not be."""
-    world = platform.world
-    system = world.referred(world.systems, template, "systemRef")
+    cluster = platform.cluster
+    system = cluster.referred(cluster.systems, template, "systemRef")
     if system is None:
-        raise errors.conflict("The template's system does not exist (any more): create it first")
+        raise errors.conflict("The template's system does not exist: create it first")
+    check_values(body.variables or (), system, live={}, field=f"{path}.variables")
     system_name = system["metadata"]["name"]
     namespace = organisation.namespace
     reference = {"name": user["metadata"]["name"]} if user else None
-    refuse_taken_name(world, system_name, body.name, namespace=namespace, user=reference)
+    refuse_taken_name(cluster, system_name, body.name, namespace=namespace, user=reference)
     identifier = new_id()
     items, secrets = plan_credentials(
         body.credentials,
@@ -104,6 +107,8 @@ def plan_connection(
     }
     if body.base_url:
         spec["baseUrl"] = body.base_url
+    if variables := stored_variables(body.variables):
+        spec["variables"] = variables
     if body.limits and (limits := body.limits.to_spec()):
         spec["limits"] = limits
     if body.expose_to_code:
@@ -176,7 +181,7 @@ async def delete_created(platform: Dependencies, connections: Iterable[Object]) 
             with suppress(KubeError):
                 await platform.token_manager.abandon(obj, item["id"])
         try:
-            await platform.writer.delete(platform.world.connections, obj)
+            await platform.writer.delete(platform.cluster.connections, obj)
         except KubeError as error:
             extra = {"kind": "Connection", "object": obj["metadata"]["name"]}
             logger.warning("Cannot take back a new connection: %s", error.reason, extra=extra)
@@ -189,7 +194,7 @@ async def _write(platform: Dependencies, planned: PlannedConnection) -> Object:
     async with platform.credentials.discarding(namespace, planned.secrets):
         await platform.credentials.stage(namespace, owner, planned.secrets)
         obj = await platform.writer.create(
-            platform.world.connections, namespace, identifier, planned.obj["spec"]
+            platform.cluster.connections, namespace, identifier, planned.obj["spec"]
         )
     await platform.credentials.adopt(obj, planned.secrets)
     return obj

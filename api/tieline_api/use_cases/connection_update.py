@@ -9,16 +9,20 @@ from tieline_api import errors
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.exposure_access import check_exposure, opens_to_code
 from tieline_api.auth.secret_access import merged, secrets_sent
-from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.authorisation.authorization_codes import CodeChecks, combined_error
+from tieline_api.authorisation.code_exchange import exchange_codes
+from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_api.cluster.field_managers import described, other_managers
+from tieline_api.cluster.writer import change_limits, change_map, refuse_removal, set_or_drop
 from tieline_api.conversion import auth_schemes
-from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential, stored_item
+from tieline_api.conversion.connections import linked_certificate
+from tieline_api.conversion.credential_plans import PlannedSecret, plan_credential, stored_item
+from tieline_api.credentials.credential_secrets import made_for, new_edition, secret_name, secret_references
+from tieline_api.credentials.tokens_in_use import token_secret_of
 from tieline_api.dependencies import Dependencies
-from tieline_api.internal.pod_credentials import token_secret_of
-from tieline_api.oauth.authorization_codes import CodeChecks, combined_error
-from tieline_api.oauth.code_exchange import exchange_codes
 from tieline_api.schemas import connections as rest
-from tieline_api.store.credential_secrets import made_for, new_edition, secret_name, secret_references
-from tieline_api.store.writer import change_limits, refuse_removal, set_or_drop
+from tieline_api.schemas.url_variables import stored_variables
+from tieline_api.use_cases.url_values import check_values
 from tieline_core.identity.ids import object_id
 from tieline_core.objects import Object, ObjectView
 
@@ -45,8 +49,13 @@ async def update_connection_object(
     metadata, given = obj["metadata"], body.credentials or []
     change = _Change(body=body, obj=obj, system=system or {}, organisation=organisation)
     staged: list[PlannedSecret] = []
+    variables = stored_variables(body.variables)
+    if body.variables is not None and system is not None:
+        live = obj["spec"].get("variables") or {}
+        check_values(body.variables, system, live=live, field="variables")
     if given:
-        planned = {**obj, "spec": {**obj["spec"], "credentials": change.plan(obj, obj)}}
+        after = obj["spec"] if variables is None else {**obj["spec"], "variables": variables}
+        planned = {**obj, "spec": {**after, "credentials": change.plan(obj, obj)}}
         checks = CodeChecks(platform=platform)
         await checks.check(given, planned, change.secrets, path="credentials", live=obj)
 
@@ -62,7 +71,7 @@ async def update_connection_object(
 
     async with platform.credentials.discarding(metadata["namespace"], staged):
         changed = await platform.writer.change(
-            platform.world.connections,
+            platform.cluster.connections,
             metadata["namespace"],
             metadata["name"],
             change,
@@ -71,7 +80,7 @@ async def update_connection_object(
         )
     left = change.referred | {secret.name for secret in staged}
     await platform.credentials.remove(changed, left - secret_references(changed))
-    await platform.credentials.remove_unchanged(_tokens_of_removed(platform.world, change.before, changed))
+    await platform.credentials.remove_unchanged(_tokens_of_removed(platform.cluster, change.before, changed))
     outcome = await exchange_codes(platform, given, changed, change.ids, path="credentials")
     if outcome.failures:
         raise combined_error(outcome.failures)
@@ -117,6 +126,7 @@ class _Change:
         elif body.base_url == "" and "baseUrl" in live["spec"]:
             refuse_removal(live, ("baseUrl",), what="The base URL")
             mine["spec"].pop("baseUrl", None)
+        change_map(live, mine, "variables", stored_variables(body.variables), what="The variable")
         change_limits(live, mine, body.limits)
         if body.expose_to_code is not None:
             mine["spec"]["exposeToCode"] = body.expose_to_code
@@ -150,12 +160,12 @@ def _change_tools(live: ObjectView, mine: Object, tools: rest.AgentTools) -> Non
 
 
 def _tokens_of_removed(
-    world: ClusterCache, before: Sequence[Object], after: Object
+    cluster: ClusterCache, before: Sequence[Object], after: Object
 ) -> list[Mapping[str, Any]]:
     """The Secrets with tokens of the credentials ``before`` that a connection has no more."""
     left = {item["id"] for item in after["spec"].get("credentials") or ()}
     gone = [item for item in before if item["id"] not in left]
-    return [found for item in gone if (found := token_secret_of(world, after, item))]
+    return [found for item in gone if (found := token_secret_of(cluster, after, item))]
 
 
 async def link_if_free(platform: Dependencies, template: ObjectView, connection: ObjectView) -> None:
@@ -169,7 +179,7 @@ async def link_if_free(platform: Dependencies, template: ObjectView, connection:
             mine["spec"]["connectionRef"] = reference
 
     metadata = template["metadata"]
-    await platform.writer.change(platform.world.templates, metadata["namespace"], metadata["name"], change)
+    await platform.writer.change(platform.cluster.templates, metadata["namespace"], metadata["name"], change)
 
 
 def plan_credentials(
@@ -208,6 +218,8 @@ def plan_credentials(
             path=f"{path}[{index}]",
             linked=linked_certificate(live or {}, known),
         )
+        if found is not None and any(secret.part == f"credential/{known}" for secret in planned.secrets):
+            _refuse_foreign_secret(live or {}, found)
         identifier = planned.item["id"]
         if identifier in seen:
             raise errors.invalid(f"{path}[{index}].id", "is used twice: ids are unique in the connection")
@@ -226,11 +238,26 @@ def plan_credentials(
     return items, secrets
 
 
+def _refuse_foreign_secret(live: ObjectView, item: ObjectView) -> None:
+    """ApiError 409 where another manager sets the Secret of a credential."""
+    name = (item.get("secretRef") or {}).get("name")
+    managers = other_managers(live, ("spec", "credentials", {"id": item["id"]}, "secretRef")) if name else []
+    if not managers:
+        return
+    raise errors.ApiError(
+        409,
+        "conflict",
+        f'The values of the credential "{item["id"]}" are in the Secret "{name}", which {described(live, managers[0])} '
+        "sets: change the values in that Secret, where it is managed",
+        extra={"managers": managers},
+    )
+
+
 def refuse_taken_name(
-    world: ClusterCache, system: str, name: str, *, namespace: str, user: ObjectView | None
+    cluster: ClusterCache, system: str, name: str, *, namespace: str, user: ObjectView | None
 ) -> None:
     """409 when a connection of the system has the name; users' connections are told apart by user."""
-    for other in world.referring(world.connections, "system", namespace, system):
+    for other in cluster.referring(cluster.connections, "system", namespace, system):
         if other["spec"]["name"] == name and other["spec"].get("endUserRef") == user:
             raise errors.conflict(f'The system has a connection named "{name}" already: choose another name')
 

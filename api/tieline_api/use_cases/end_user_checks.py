@@ -5,19 +5,20 @@ the user in place of what the request said or left out.
 """
 
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tieline_api import errors
 from tieline_api.auth.end_user_reach import EndUserReach
 from tieline_api.conversion.connections import tools_to_rest
 from tieline_api.conversion.systems import limits_to_rest
-from tieline_api.http.operation import Call
+from tieline_api.http.operation import AnyCall, Call
 from tieline_api.schemas import connections as rest
+from tieline_api.schemas.url_variables import UrlVariable
 from tieline_api.schemas.users import ActivationCreate, UserCreate
+from tieline_api.use_cases.connection_checks import check_of
 from tieline_api.use_cases.end_user_credentials import CredentialChecks
+from tieline_api.use_cases.url_values import as_variables, own_values
 from tieline_core.objects import Object
-
-AnyCall = Call[Any, Any]
 
 
 def itself(call: AnyCall) -> AnyCall:
@@ -48,8 +49,8 @@ def own_activation(call: AnyCall) -> AnyCall:
     """The activation in the path."""
     if "environment_id" in call.path:
         _need_environment(call)
-    world, identifier = call.platform.world, call.path["activation_id"]
-    found = world.find(world.activations, call.namespace, identifier)
+    cluster, identifier = call.platform.cluster, call.path["activation_id"]
+    found = cluster.find(cluster.activations, call.namespace, identifier)
     if found is None or not _reach(call).has_activation(found):
         raise errors.not_found("activation", identifier)
     return call
@@ -63,26 +64,30 @@ def connection_of_own_activation(call: AnyCall) -> AnyCall:
 
 async def activation(call: Call[None, ActivationCreate]) -> AnyCall:
     """A new activation of the user, with connections that are theirs."""
-    reach, body, world = _reach(call), call.body, call.platform.world
+    reach, body, cluster = _reach(call), call.body, call.platform.cluster
     _refuse_reconnecting(reach)
     if not reach.is_user(body.user_id):
         raise errors.invalid("userId", "is no user of this organisation: create the user first")
     if not reach.has_environment(body.environment_id):
         raise errors.invalid("environmentId", "is no environment of this organisation")
+    checked = []
     for index, given in enumerate(body.connections):
         path = f"connections[{index}]"
-        template = world.find(world.templates, call.namespace, given.connection_template_id)
+        template = cluster.find(cluster.templates, call.namespace, given.connection_template_id)
         if template is None or not reach.has_template(template):
             raise errors.invalid(
                 f"{path}.connectionTemplateId", "is no connection template of the environment"
             )
         if given.connection is not None:
-            await _check_new(call, given.connection, template, path=f"{path}.connection")
+            variables = await _check_new(call, given.connection, template, path=f"{path}.connection")
+            new = given.connection.model_copy(update={"variables": variables})
+            checked.append(given.model_copy(update={"connection": new}))
             continue
-        existing = world.find(world.connections, call.namespace, given.existing_connection_id or "")
+        existing = cluster.find(cluster.connections, call.namespace, given.existing_connection_id or "")
         if existing is None or not reach.owns(existing):
             raise errors.invalid(f"{path}.existingConnectionId", "is no connection of this organisation")
-    return replace(call, body=body.model_copy(update={"user_id": reach.user_id}))
+        checked.append(given)
+    return replace(call, body=body.model_copy(update={"user_id": reach.user_id, "connections": checked}))
 
 
 def own_connections(call: Call[rest.ConnectionsQuery, None]) -> AnyCall:
@@ -95,6 +100,20 @@ def own_connections(call: Call[rest.ConnectionsQuery, None]) -> AnyCall:
 def own_connection(call: AnyCall) -> AnyCall:
     """The connection in the path."""
     _need_connection(call)
+    return call
+
+
+def checked_connection(call: Call[None, rest.ConnectionTest]) -> AnyCall:
+    """The connection in the path, by the check request of its system alone."""
+    connection = _need_connection(call)
+    for field in ("method", "path"):
+        if getattr(call.body, field) is not None:
+            _refuse_field(field)
+    if (
+        check_of(call.platform.cluster.referred(call.platform.cluster.systems, connection, "systemRef"))
+        is None
+    ):
+        raise errors.conflict("The system names no check request, so the connection cannot be tested here")
     return call
 
 
@@ -111,14 +130,14 @@ async def created_connection(call: Call[None, rest.ConnectionCreate]) -> AnyCall
     _refuse_reconnecting(reach)
     _need_user_of_session(reach)
     template = _need_template(call, body.connection_template_id)
-    await _check_new(call, body.connection, template, path="connection")
-    given = body.connection.model_copy(update={"external_id": reach.user_id})
+    variables = await _check_new(call, body.connection, template, path="connection")
+    given = body.connection.model_copy(update={"external_id": reach.user_id, "variables": variables})
     return replace(call, body=body.model_copy(update={"connection": given}))
 
 
 async def updated_connection(call: Call[None, rest.ConnectionUpdate]) -> AnyCall:
-    """A change of the connection in the path: of its name and credentials."""
-    body, world = call.body, call.platform.world
+    """A change of the connection in the path: of its name, its credentials, and inputs of its system."""
+    body, cluster = call.body, call.platform.cluster
     obj = _need_connection(call)
     if body.base_url is not None and body.base_url != obj["spec"].get("baseUrl", ""):
         _refuse_field("baseUrl")
@@ -126,25 +145,32 @@ async def updated_connection(call: Call[None, rest.ConnectionUpdate]) -> AnyCall
         _refuse_field("limits")
     if body.tools is not None and body.tools != tools_to_rest(obj["spec"]):
         _refuse_field("tools")
+    system = cluster.referred(cluster.systems, obj, "systemRef")
+    live, scope = obj["spec"].get("variables") or {}, _reach(call).scope
+    given = body.variables if body.variables is not None else as_variables(live)
+    values = own_values(given, scope, system or {}, live=live, field="variables")
+    if body.variables is not None or values != live:
+        body = body.model_copy(update={"variables": as_variables(values)})
     if body.credentials:
-        system = world.referred(world.systems, obj, "systemRef")
         checks = CredentialChecks(call, system=system, template=None, live=obj)
         await checks.check(body.credentials, path="credentials")
-    return call
+    return replace(call, body=body)
 
 
 def project_with_environment(call: AnyCall) -> AnyCall:
     """The project in the path, with an environment that the token is good for."""
-    world, identifier = call.platform.world, call.path["project_id"]
-    found = world.find(world.projects, call.namespace, identifier)
+    cluster, identifier = call.platform.cluster, call.path["project_id"]
+    found = cluster.find(cluster.projects, call.namespace, identifier)
     if found is None or not _reach(call).has_project(found):
         raise errors.not_found("project", identifier)
     return call
 
 
-async def _check_new(call: AnyCall, given: rest.NewConnection, template: Object, *, path: str) -> None:
-    """ApiError 422 where a new connection has more than an end user may say."""
-    world = call.platform.world
+async def _check_new(
+    call: AnyCall, given: rest.NewConnection, template: Object, *, path: str
+) -> list[UrlVariable]:
+    """The variables of a new connection. ApiError 422 where it has more than an end user may say."""
+    cluster = call.platform.cluster
     if given.external_id is not None and not _reach(call).is_user(given.external_id):
         raise errors.invalid(f"{path}.externalId", "is another user: leave it out")
     if given.base_url:
@@ -153,9 +179,13 @@ async def _check_new(call: AnyCall, given: rest.NewConnection, template: Object,
         _refuse_field(f"{path}.limits")
     if given.tools is not None:
         _refuse_field(f"{path}.tools")
-    system = world.referred(world.systems, template, "systemRef")
+    system = cluster.referred(cluster.systems, template, "systemRef")
     checks = CredentialChecks(call, system=system, template=template, live=None)
     await checks.check(given.credentials, path=f"{path}.credentials")
+    scope = _reach(call).scope
+    return as_variables(
+        own_values(given.variables or (), scope, system or {}, live={}, field=f"{path}.variables")
+    )
 
 
 def _reach(call: AnyCall) -> EndUserReach:
@@ -178,16 +208,16 @@ def _need_environment(call: AnyCall) -> None:
 
 
 def _need_template(call: AnyCall, identifier: str) -> Object:
-    world = call.platform.world
-    found = world.find(world.templates, call.namespace, identifier)
+    cluster = call.platform.cluster
+    found = cluster.find(cluster.templates, call.namespace, identifier)
     if found is None or not _reach(call).has_template(found):
         raise errors.not_found("connection template", identifier)
     return found
 
 
 def _need_connection(call: AnyCall) -> Object:
-    world, identifier = call.platform.world, call.path["connection_id"]
-    found = world.find(world.connections, call.namespace, identifier)
+    cluster, identifier = call.platform.cluster, call.path["connection_id"]
+    found = cluster.find(cluster.connections, call.namespace, identifier)
     if found is None or not _reach(call).has_connection(found):
         raise errors.not_found("connection", identifier)
     return found

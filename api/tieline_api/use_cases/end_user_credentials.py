@@ -1,19 +1,20 @@
 """What end users may bring for a connection: credentials for the auth schemes that the system offers, and no more."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from tieline_api import errors
 from tieline_api.auth.end_user_reach import EndUserReach
+from tieline_api.authorisation.authorization_codes import authorization_result
 from tieline_api.conversion import auth_schemes
-from tieline_api.conversion.connections import linked_certificate, scheme_item, stored_item
+from tieline_api.conversion.connections import linked_certificate, scheme_item
+from tieline_api.conversion.credential_plans import stored_item
 from tieline_api.conversion.systems import auth_scheme_items, scheme_owner
-from tieline_api.http.operation import Call
-from tieline_api.oauth.authorization_codes import authorization_result
+from tieline_api.http.operation import AnyCall, Call
 from tieline_api.schemas import authorisations
 from tieline_api.schemas import connections as rest
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
+from tieline_api.use_cases.url_values import as_variables, own_values
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id, credential_id, object_id
 from tieline_core.oauth.state_store import StateRefusedError, unknown_state
@@ -25,7 +26,7 @@ from tieline_core.resources.connections import CredentialType
 class CredentialChecks:
     """The checks of the credentials of one connection of the calling end user."""
 
-    call: Call[Any, Any]
+    call: AnyCall
     system: Object | None
     template: Object | None
     """The template that a new connection is for."""
@@ -84,7 +85,7 @@ class CredentialChecks:
         taken = self.call.platform.lookups.holders(self.call.namespace, wanted)
         named = (
             wanted in _client_ids(system)
-            for system in self.call.platform.world.systems.list(self.call.namespace)
+            for system in self.call.platform.cluster.systems.list(self.call.namespace)
         )
         if taken or any(named):
             raise errors.invalid(field, "is taken: leave it out, and the credential gets one")
@@ -103,11 +104,11 @@ class CredentialChecks:
             raise errors.invalid(f"{field}.{result.about}.state", str(unknown_state()))
 
 
-def own_authorisation(call: Call[None, authorisations.Initialise]) -> Call[Any, Any]:
+def own_authorisation(call: Call[None, authorisations.Initialise]) -> AnyCall:
     """The start of an authorisation for a system that the user may connect, with what its auth schemes say."""
-    world, body, reach = call.platform.world, call.body, _reach(call)
+    cluster, body, reach = call.platform.cluster, call.body, _reach(call)
     identifier = call.path["system_id"]
-    system = world.find(world.systems, call.namespace, identifier)
+    system = cluster.find(cluster.systems, call.namespace, identifier)
     if system is None or not reach.has_system(system):
         raise errors.not_found("system", identifier)
     if reach.user is None:
@@ -122,6 +123,10 @@ def own_authorisation(call: Call[None, authorisations.Initialise]) -> Call[Any, 
         )
     if _is_anothers(call, system):
         raise errors.invalid("credential.id", "is no credential of yours, and no client of the system")
+    if isinstance(body, authorisations.OAuth2Initialise):
+        given = body.variables or ()
+        values = own_values(given, reach.scope, system, live={}, field="variables")
+        return replace(call, body=body.model_copy(update={"variables": as_variables(values)}))
     return call
 
 
@@ -145,9 +150,9 @@ def _is_anothers(call: Call[None, authorisations.Initialise], system: ObjectView
 
 def _authorize_urls(system: ObjectView, reach: EndUserReach) -> set[str]:
     """Where the schemes of a system, and those of the user's own connections to it, send users."""
-    world, name = reach.world, system["metadata"]["name"]
+    cluster, name = reach.cluster, system["metadata"]["name"]
     items: list[ObjectView] = list(auth_scheme_items(system))
-    for connection in world.referring(world.connections, "system", reach.namespace, name):
+    for connection in cluster.referring(cluster.connections, "system", reach.namespace, name):
         if reach.has_connection(connection):
             credentials = connection["spec"].get("credentials") or ()
             items += [found for item in credentials if (found := scheme_item(item, None))]
@@ -167,7 +172,7 @@ def _client_ids(system: ObjectView) -> set[str]:
     return found
 
 
-def _reach(call: Call[Any, Any]) -> EndUserReach:
+def _reach(call: AnyCall) -> EndUserReach:
     if call.reach is None:
         raise LookupError("The caller is no end user")
     return call.reach

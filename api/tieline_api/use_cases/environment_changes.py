@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.cluster.field_managers import Step
+from tieline_api.cluster.writer import refuse_removal, set_or_drop
 from tieline_api.conversion import projects as convert
-from tieline_api.store.field_managers import Step
-from tieline_api.store.writer import refuse_removal, set_or_drop
-from tieline_api.use_cases.project_lookup import set_environment
+from tieline_api.views.project_lookup import set_environment
 from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.projects import MAX_ENVIRONMENTS
 
@@ -36,7 +36,7 @@ def set_runtime(live: Object, mine: Object, name: str, changes: Mapping[str, Any
     """Sets fields of an environment's runtime; an empty value leaves a field out. 409 for what others own of it."""
     set_environment(live, mine, name)
     item = next(one for one in mine["spec"]["environments"] if one["name"] == name)
-    there = next((one for one in convert.environment_items(live) if one["name"] == name), {})
+    there = convert.environment_item(live, name)
     for path in _removed(there.get("runtime") or {}, changes):
         shown = ".".join(step if isinstance(step, str) else step["name"] for step in path)
         refuse_removal(

@@ -2,10 +2,9 @@
 
 import copy
 from collections.abc import Iterator
-from typing import Any
 
 from tieline_api.conversion import projects as convert
-from tieline_api.http.operation import Call
+from tieline_api.http.operation import AnyCall
 from tieline_api.use_cases.template_copies import copy_templates, new_objects
 from tieline_core.identity.ids import new_id
 from tieline_core.objects import Object, ObjectView
@@ -14,19 +13,19 @@ from tieline_core.resources.fields import MAX_DISPLAY_NAME
 _COPIED = ("labels", "settings", "dynamicVariablesSchema", "runtime")
 
 
-async def copy_project(call: Call[Any, Any], project: ObjectView, name: str | None) -> Object:
+async def copy_project(call: AnyCall, project: ObjectView, name: str | None) -> Object:
     """The new project. When something cannot be copied, all of it is taken back.
 
     ApiError 403 where the caller may not use an image pull Secret that the project refers to.
     """
     platform = call.platform
-    world = platform.world
+    cluster = platform.cluster
     spec = _draft(project, name or f"Copy of {project['spec']['name']}"[:MAX_DISPLAY_NAME])
     await platform.references.check(call.caller, project, _pull_secrets(spec))
     files = dict(await platform.files.current(project))
     async with new_objects(platform) as made:
-        new = await platform.writer.create(world.projects, call.namespace, new_id(), spec)
-        made.add(world.projects, new)
+        new = await platform.writer.create(cluster.projects, call.namespace, new_id(), spec)
+        made.add(cluster.projects, new)
         if files:
             references = await platform.files.store(new, files)
 
@@ -34,11 +33,11 @@ async def copy_project(call: Call[Any, Any], project: ObjectView, name: str | No
                 mine["spec"]["source"] = {"configMaps": references}
 
             new = await platform.writer.change(
-                world.projects, call.namespace, new["metadata"]["name"], change
+                cluster.projects, call.namespace, new["metadata"]["name"], change
             )
         for item in spec["environments"]:
             place = (call.namespace, project["metadata"]["name"], item["name"])
-            templates = world.referring(world.templates, "environment", *place)
+            templates = cluster.referring(cluster.templates, "environment", *place)
             await copy_templates(platform, templates, project=new, environment=item["name"], made=made)
     return new
 

@@ -1,26 +1,32 @@
 """Files and labels that REST brings into a project: what is checked, and what others own."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tieline_api import errors
+from tieline_api.cluster.field_managers import described, other_managers
+from tieline_api.cluster.files_manager import SOURCES, advice
+from tieline_api.cluster.writer import refuse_removal, set_or_drop
 from tieline_api.conversion import projects as convert
 from tieline_api.dependencies import Dependencies
 from tieline_api.errors import FieldError
 from tieline_api.schemas import projects as rest
-from tieline_api.store.field_managers import other_managers
-from tieline_api.store.writer import refuse_removal, set_or_drop
 from tieline_core.evaluation.pool import EvaluationBusy
+from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.objects import Object, ObjectView
 from tieline_core.project_files.deploy_findings import MAIN, check_files, missing_templates
 from tieline_core.resources.project_versions import FileFinding
 from tieline_core.severity import Severity
+from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES
 
 Pairs = list[tuple[str, bytes]]
 # How long a request waits for the check of its files, which the files of others may come before.
 _CHECK_SECONDS = 30.0
 _RETRY_SECONDS = 5.0
+_WAITING_SECONDS = 2.0
+_WAITING_TASKS = 1000
 
 
 def given_files(files: Iterable[rest.File]) -> Pairs:
@@ -39,27 +45,67 @@ def refuse_sizes(pairs: Pairs) -> None:
         raise errors.too_large("All files together", limit=MAX_TOTAL_BYTES)
 
 
-async def refuse_unrunnable(
-    platform: Dependencies, project: ObjectView, environment: str, files: Pairs, labels: Mapping[str, str]
-) -> None:
-    """422 with what the checks before a deploy find; 429 when that cannot be told now."""
-    _refuse(await deploy_findings(platform, project, environment, files, labels))
+@dataclass(frozen=True, kw_only=True)
+class DeployCandidate:
+    """Files that may be deployed to an environment of a project."""
+
+    organisation: str
+    """Its id."""
+    project: ObjectView
+    environment: str
+    files: Pairs
+    labels: Mapping[str, str]
 
 
-async def deploy_findings(
-    platform: Dependencies, project: ObjectView, environment: str, files: Pairs, labels: Mapping[str, str]
-) -> list[FileFinding]:
-    """What the checks before a deploy find; 429 when that cannot be told now."""
+async def refuse_unrunnable(platform: Dependencies, candidate: DeployCandidate) -> tuple[str, ...]:
+    """422 with what the checks before a deploy find; 429 when the checks cannot run now. Returns warnings."""
+    findings = await deploy_findings(platform, candidate)
+    _refuse(findings)
+    return tuple(one.message for one in findings if one.filename is None)
+
+
+async def deploy_findings(platform: Dependencies, candidate: DeployCandidate) -> list[FileFinding]:
+    """What the checks before a deploy find; 429 when the checks cannot run now."""
+    project, environment = candidate.project, candidate.environment
     templates = _template_names(platform, project, environment)
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
-            found = await platform.files_checker.check(project["metadata"]["namespace"], files, labels)
+            found = await platform.files_checker.check(
+                project["metadata"]["namespace"], candidate.files, candidate.labels
+            )
     except (EvaluationBusy, TimeoutError):
         raise errors.too_many_requests(
             "Too many files of this organisation wait to be checked: try again in a moment",
             retry_after=_RETRY_SECONDS,
         ) from None
-    return [*found.findings, *missing_templates(found.templates, templates)]
+    waiting = await _without_task(platform, candidate, found.interface.events)
+    return [*found.findings, *missing_templates(found.templates, templates), *waiting]
+
+
+async def _without_task(
+    platform: Dependencies, candidate: DeployCandidate, tasks: Sequence[str] | None
+) -> list[FileFinding]:
+    """A warning for each task of waiting events that the files do not have, as far as both are known."""
+    if tasks is None:
+        return []
+    environment = environment_id(object_id(candidate.project), candidate.environment)
+    try:
+        async with asyncio.timeout(_WAITING_SECONDS):
+            waiting = await platform.runs.waiting_tasks(
+                EventStreams(candidate.organisation, environment), _WAITING_TASKS
+            )
+    except (errors.ApiError, TimeoutError):
+        return []  # a deploy does not need it
+    return [
+        FileFinding(
+            severity=Severity.WARNING,
+            message=f'{count} {"event waits" if count == 1 else "events wait"} for the task "{task}", which these '
+            "files do not have. They become dead letters minutes after the deploy: keep the task until they have "
+            "ended, or cancel them",
+        )
+        for task, count in waiting.items()
+        if task not in tasks
+    ]
 
 
 def refuse_names(files: Pairs, labels: Mapping[str, str]) -> None:
@@ -75,19 +121,20 @@ def set_files(live: Object, mine: Object, *, references: list[Object], labels: M
     source = live["spec"].get("source") or {}
     if reference := source.get("sourceRef"):
         raise errors.conflict(
-            f'The files come from the {reference["kind"]} "{reference["name"]}": change them there, or remove '
+            f'The files are managed by Flux ({reference["kind"]} "{reference["name"]}"): commit them there. '
+            "Without files in the body, the current files are deployed. To send files by REST, remove "
             "spec.source.sourceRef from the Project"
         )
     wanted = {item["name"] for item in references}
-    for field, key in (("files", "filename"), ("configMaps", "name")):
+    for field, key in SOURCES:
         for item in source.get(field) or ():
             if field == "configMaps" and item[key] in wanted:
                 continue
             managers = other_managers(live, ("spec", "source", field, {key: item[key]}))
             if managers:
                 raise errors.conflict(
-                    f'The file source "{item[key]}" belongs to "{managers[0]}": change the files there, '
-                    "or make that manager give it up",
+                    f'The file source "{item[key]}" is managed by {described(live, managers[0])}: '
+                    f"{advice(managers[0])}. Without files in the body, the current files are deployed",
                     managers=managers,
                 )
     set_or_drop(mine["spec"], "source", {"configMaps": references} if references else {})
@@ -107,9 +154,9 @@ def files_to_rest(files: Iterable[tuple[str, bytes]], labels: Mapping[str, str])
 
 def _template_names(platform: Dependencies, project: ObjectView, environment: str) -> set[str]:
     metadata = project["metadata"]
-    world = platform.world
-    found = world.referring(
-        world.templates, "environment", metadata["namespace"], metadata["name"], environment
+    cluster = platform.cluster
+    found = cluster.referring(
+        cluster.templates, "environment", metadata["namespace"], metadata["name"], environment
     )
     return {template["spec"]["name"] for template in found}
 

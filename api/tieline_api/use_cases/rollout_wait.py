@@ -1,40 +1,92 @@
-"""Waiting for the end of a rollout, for clients that want its outcome in the answer of a deploy."""
+"""Waiting for the end of a rollout, for clients that want its outcome in the answer of a deploy.
+
+An outcome counts only where the operator has seen the spec that was written: a status of before says what became of
+another deploy.
+"""
 
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from tieline_api import errors
 from tieline_api.conversion import projects as convert
 from tieline_api.dependencies import Dependencies
-from tieline_api.use_cases.project_lookup import versions_of
 from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.projects import EnvironmentState
 
 
 async def wait_for_rollout(
-    platform: Dependencies, project: Object, environment: str, *, seconds: float
+    platform: Dependencies, written: Object, environment: str, *, seconds: float
 ) -> Object:
-    """The project once the version that was deployed to the environment serves alone or has failed.
+    """The project once the version that was deployed to the environment has served alone or has failed.
 
-    After ``seconds``, or when the process ends, the project as it is then. One that is deleted meanwhile is returned
-    as it was before.
+    ``written`` is the project as the deploy has left it. After ``seconds``, or when the process ends, the project as
+    it is then. One that is deleted meanwhile is returned as it was before; the wait ends with the environment, too.
+    ApiError 409 when another deploy replaces the version.
     """
-    metadata = project["metadata"]
+    version = (_item(written, environment) or {}).get("version")
+    return await _wait(
+        platform, written, lambda project: rollout_ended(project, environment, version), seconds=seconds
+    )
+
+
+async def wait_until_suspended(
+    platform: Dependencies, written: Object, environment: str, *, seconds: float
+) -> Object:
+    """The project once nothing of the environment runs, or after ``seconds``. ApiError 409 when it is resumed."""
+    return await _wait(
+        platform, written, lambda project: suspension_ended(project, environment), seconds=seconds
+    )
+
+
+def rollout_ended(project: ObjectView, environment: str, version: str | None) -> bool:
+    """Whether the outcome of the deploy of ``version`` is known. ApiError 409 when another one has replaced it."""
+    item = _item(project, environment)
+    if item is None:
+        return True
+    status = convert.environment_status(project, environment)
+    is_replaced = item.get("version") != version or (
+        convert.is_seen(project)
+        and status.get("rollout")
+        and status.get("desiredVersion") not in (None, version)
+    )
+    if is_replaced:
+        raise errors.conflict(
+            f'Another deploy to the environment "{environment}" replaced this one before its rollout ended'
+        )
+    found = convert.rollout(project, item)
+    return found is None or found.state != "progressing"
+
+
+def suspension_ended(project: ObjectView, environment: str) -> bool:
+    """Whether the environment has stopped. ApiError 409 when it is not to be suspended any more."""
+    item = _item(project, environment)
+    if item is None:
+        return True
+    if not item.get("suspended"):
+        raise errors.conflict(f'The environment "{environment}" was deployed to before it had stopped')
+    status = convert.environment_status(project, environment).get("status", EnvironmentState.DRAFT)
+    return convert.is_seen(project) and status in (EnvironmentState.SUSPENDED, EnvironmentState.DRAFT)
+
+
+async def _wait(
+    platform: Dependencies, written: Object, ended: Callable[[ObjectView], bool], *, seconds: float
+) -> Object:
+    metadata, project = written["metadata"], written
     until = time.monotonic() + seconds
-    while _progressing(platform, project, environment):
+    while not ended(project):
         left = until - time.monotonic()
         if left <= 0 or platform.stopping.is_set():
             break
-        await platform.world.changes.wait(metadata["namespace"], left)
-        found = platform.world.projects.get(metadata["namespace"], metadata["name"])
+        await platform.cluster.changes.wait(metadata["namespace"], left)
+        found = platform.cluster.projects.get(metadata["namespace"], metadata["name"])
         if found is None or found["metadata"]["uid"] != metadata["uid"]:
             break
-        project = found
+        if found["metadata"]["generation"] >= metadata["generation"]:
+            project = found
     return project
 
 
-def _progressing(platform: Dependencies, project: ObjectView, environment: str) -> bool:
-    item = next((one for one in convert.environment_items(project) if one["name"] == environment), None)
-    if item is None:
-        return False
-    status = convert.environment_status(project, environment)
-    chosen = convert.chosen_version(item, status, versions_of(platform.world, project))
-    found = convert.rollout(project, item, chosen)
-    return found is not None and found.state == "progressing"
+def _item(project: ObjectView, environment: str) -> Mapping[str, Any] | None:
+    """The environment in the spec; None when it is gone."""
+    return next((one for one in convert.environment_items(project) if one["name"] == environment), None)

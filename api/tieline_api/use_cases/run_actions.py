@@ -1,21 +1,21 @@
 """What can be done with runs and events: publish, run again, cancel."""
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Awaitable
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
 from tieline_api.engine.new_streams import with_streams
-from tieline_api.engine.requests import TIMEOUT, EngineRequests, StoredMessage
+from tieline_api.engine.requests import TIMEOUT, EngineRequests
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
-from tieline_api.runs.model import Run, RunFilter
+from tieline_api.runs.model import Run
 from tieline_api.runs.records import MAX_STEPS
 from tieline_core.engine.publisher import Published, is_run_task, publish_event, publish_token
+from tieline_core.engine.stored_messages import StoredMessage
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, TTL, EventStreams, subject_parts
 from tieline_protocol.events import EventMetadata, InvalidEventError
@@ -23,22 +23,9 @@ from tieline_protocol.run_records import ENDED, RunFacts, RunRecord, RunStatus
 
 logger = logging.getLogger("tieline.runs")
 
-MOST = 10_000
-"""Runs that one request acts on."""
-_AT_ONCE = 8
-"""Each may have an input of 8 MiB in memory."""
 _NANOSECONDS = 1_000_000_000
 _CANCELLED_TTL = "1h"
 _CANCELLED_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class Affected:
-    """What was done with many runs."""
-
-    count: int
-    skipped: int
-    more: bool
 
 
 async def publish(
@@ -145,11 +132,11 @@ async def replay(
         deduplicated_by=f"~replay:{run.id}" if once else None,
     )
     if run.status == "dead":
-        await _bury(platform, streams, run, given)
+        await _dead_letter(platform, streams, run, given)
     return None if stored.duplicate else record
 
 
-async def _bury(platform: Dependencies, streams: EventStreams, run: Run, given: RunInput) -> None:
+async def _dead_letter(platform: Dependencies, streams: EventStreams, run: Run, given: RunInput) -> None:
     """Removes the dead letter of a run that was run again. The history keeps what the letter alone had.
 
     The new run is stored, whatever becomes of the letter.
@@ -168,7 +155,7 @@ def why_not_again(run: Run) -> str:
     """Why a run cannot be run again, whatever its input; empty when it can."""
     if run.status not in ENDED:
         return f"The run is {run.status}: it can be run again once it has ended, or cancel it first"
-    if run.source == "span":
+    if run.direct and run.input_at is None:
         return _no_input(run)
     if not is_run_task(run.task):
         return "The run's task has a name that no task can have, so there is nothing to run again"
@@ -177,9 +164,9 @@ def why_not_again(run: Run) -> str:
 
 def _no_input(run: Run) -> str:
     if run.kind == "background":
-        return "Background work cannot be run again, since nothing of it is kept: events can (ctx.publish)"
+        return "Background work cannot be run again, because its input is not kept: events can (ctx.publish)"
     if run.kind == "call":
-        return "A call of an agent cannot be run again, since nothing of what it sent is kept"
+        return "A call of an agent cannot be run again, because its input is not kept"
     if run.kind == "schedule":
         return (
             "The run's input is not kept: runs of schedules can be run again that were run while "
@@ -194,7 +181,7 @@ def _no_input(run: Run) -> str:
         return (
             "The run's dead letter was discarded, and the history does not have its input: send it as payload"
         )
-    return "The run's input is not kept any more: send it as payload"
+    return "The run's input is no longer kept: send it as payload"
 
 
 async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
@@ -209,8 +196,7 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     environment = platform.environments.of(streams)
     removed = False
     given: RunInput | None = None
-    if run.source == "history":
-        await _say_cancelled(environment, streams, run)
+    await _say_cancelled(environment, streams, run)
     if run.status != "running":
         messages = await _remove_queued(platform, streams, run)
         removed = bool(messages)
@@ -241,85 +227,6 @@ async def discard(platform: Dependencies, organisation: str, run: Run) -> None:
         await platform.runs.write(streams, replace(ended, discarded_at=ended.at))
 
 
-async def replay_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
-    """Runs again all runs of a filter that can be, and were not yet. Raises ApiError."""
-    return await _with_all(
-        platform,
-        wanted,
-        applies=lambda run: run.replayed_by is None and run.discarded_at is None and not why_not_again(run),
-        act=lambda run: replay(platform, wanted.organisation, run, once=True),
-        dry_run=dry_run,
-    )
-
-
-async def cancel_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
-    """Cancels all runs of a filter that have not ended. Raises ApiError."""
-    return await _with_all(
-        platform,
-        wanted,
-        applies=lambda run: run.status not in ENDED,
-        act=lambda run: cancel(platform, wanted.organisation, run),
-        dry_run=dry_run,
-    )
-
-
-async def discard_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
-    """Discards the dead letters of all runs of a filter that are dead. Raises ApiError."""
-    return await _with_all(
-        platform,
-        wanted,
-        applies=lambda run: run.status == "dead" and run.discarded_at is None,
-        act=lambda run: discard(platform, wanted.organisation, run),
-        dry_run=dry_run,
-    )
-
-
-async def _with_all(
-    platform: Dependencies,
-    wanted: RunFilter,
-    *,
-    applies: Callable[[Run], bool],
-    act: Callable[[Run], Awaitable[object]],
-    dry_run: bool,
-) -> Affected:
-    async with platform.runs.bulk:
-        found = await platform.runs.reported(wanted, MOST + 1)
-        more, found = len(found) > MOST, found[:MOST]
-        chosen = [run for run in found if applies(run)]
-        done = len(chosen) if dry_run else await _each(chosen, act)
-        return Affected(done, len(found) - done, more)
-
-
-async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) -> int:
-    """How many of the runs it was done with; those that refuse are left out. What ends it says how many were."""
-    waiting = iter(runs)
-    done = 0
-
-    async def work() -> None:
-        nonlocal done
-        for run in waiting:
-            try:
-                await act(run)
-            except ApiError as error:
-                if error.status == 409:
-                    continue
-                raise
-            done += 1
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(_AT_ONCE, len(runs))):
-                group.create_task(work())
-    except* ApiError as failed:
-        first = failed.exceptions[0]
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        if isinstance(first, ApiError):
-            first.extra["count"] = done
-            raise first from None
-    return done
-
-
 async def _say_cancelled(engine: EngineRequests, streams: EventStreams, run: Run) -> None:
     """For a pod that stores the run's next attempt after it would have been removed, or that begins with it."""
     subject = streams.cancelled(run.id)
@@ -330,7 +237,7 @@ async def _say_cancelled(engine: EngineRequests, streams: EventStreams, run: Run
             )
         )
     except ApiError as error:
-        # A full stream, or an account of an earlier release: what is stored is removed nevertheless.
+        # A full stream: what is stored is removed nevertheless.
         logger.warning("Pods that get the run later do not know that it is cancelled: %s", error.message)
 
 

@@ -13,7 +13,7 @@ from tieline_api.conversion.schedules import (
     requests_text,
 )
 from tieline_api.dependencies import Dependencies
-from tieline_api.store.schedules import ScheduleProgress
+from tieline_api.state.schedules import ScheduleProgress
 from tieline_core.objects import Object, ObjectView
 
 MAX_WAITING = 100
@@ -38,7 +38,7 @@ async def request_run(
             raise _AlreadyAskedError
         if len(waiting) >= MAX_WAITING:
             raise errors.too_many_requests(
-                f"{MAX_WAITING} runs of schedules of this project were asked for and have not begun: "
+                f"{MAX_WAITING} runs of schedules of this project are requested and have not started: "
                 "see that its pods run, and try again later",
                 retry_after=_RETRY_SECONDS,
             )
@@ -48,7 +48,7 @@ async def request_run(
     metadata = project["metadata"]
     place = (metadata["namespace"], metadata["name"])
     try:
-        await platform.writer.change_in_turn(platform.world.projects, *place, change)
+        await platform.writer.change_in_turn(platform.cluster.projects, *place, change)
     except _AlreadyAskedError:
         return False
     return True

@@ -65,9 +65,9 @@ async def copy_templates(
     A name that the environment has a template for already, such as one from Git, is left out. Returns a warning for
     each of them.
     """
-    world, metadata = platform.world, project["metadata"]
-    there = world.referring(
-        world.templates, "environment", metadata["namespace"], metadata["name"], environment
+    cluster, metadata = platform.cluster, project["metadata"]
+    there = cluster.referring(
+        cluster.templates, "environment", metadata["namespace"], metadata["name"], environment
     )
     left_out: list[str] = []
     taken = {template["spec"]["name"] for template in there}
@@ -81,7 +81,7 @@ async def copy_templates(
         taken.add(spec["name"])
         spec |= {"projectRef": {"name": metadata["name"]}, "environment": environment}
         made.add(
-            world.templates,
-            await platform.writer.create(world.templates, metadata["namespace"], new_id(), spec),
+            cluster.templates,
+            await platform.writer.create(cluster.templates, metadata["namespace"], new_id(), spec),
         )
     return tuple(left_out)

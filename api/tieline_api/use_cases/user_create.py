@@ -2,13 +2,12 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
-from tieline_api.http.operation import Call
+from tieline_api.cluster.writer import IdTakenError
+from tieline_api.http.operation import AnyCall
 from tieline_api.schemas.names import check_new_external_id
-from tieline_api.store.writer import IdTakenError
 from tieline_core.identity.ids import ID_LABEL, child_id, object_name, parse_id
 from tieline_core.objects import Object, ObjectView
 
@@ -23,19 +22,19 @@ class ResolvedUser:
     """The EndUser; as it will be, where it is new."""
     is_new: bool
 
-    async def create(self, call: Call[Any, Any]) -> None:
+    async def create(self, call: AnyCall) -> None:
         """Creates the user if it is new. Of several first connections at once, one creates it."""
         if self.is_new:
             with suppress(IdTakenError):
                 await create_user(call, self.obj["spec"])
 
 
-async def resolve_user(call: Call[Any, Any], identifier: str, *, field: str) -> ResolvedUser:
+async def resolve_user(call: AnyCall, identifier: str, *, field: str) -> ResolvedUser:
     """The user with this id or external id; a new one for an external id that nobody has.
 
     ApiError 422 at ``field`` for an id that nobody has, and where the caller may not create users.
     """
-    found = call.platform.world.user(call.namespace, identifier)
+    found = call.platform.cluster.user(call.namespace, identifier)
     if found is not None:
         return ResolvedUser(obj=found, is_new=False)
     if parse_id(identifier) is not None:
@@ -55,10 +54,10 @@ async def resolve_user(call: Call[Any, Any], identifier: str, *, field: str) -> 
     return ResolvedUser(obj={"metadata": metadata, "spec": {"externalId": identifier}}, is_new=True)
 
 
-async def create_user(call: Call[Any, Any], spec: ObjectView) -> Object:
+async def create_user(call: AnyCall, spec: ObjectView) -> Object:
     """Writes a new user; IdTakenError where the external id is taken."""
     return await call.platform.writer.create(
-        call.platform.world.users,
+        call.platform.cluster.users,
         call.namespace,
         user_id(call, spec["externalId"]),
         spec,
@@ -66,6 +65,6 @@ async def create_user(call: Call[Any, Any], spec: ObjectView) -> Object:
     )
 
 
-def user_id(call: Call[Any, Any], external_id: str) -> str:
+def user_id(call: AnyCall, external_id: str) -> str:
     """The id of a new user: one external id makes one id, so two calls at once cannot make two users."""
     return child_id(call.organisation.id, f"user/{external_id}")

@@ -18,13 +18,15 @@ async def create_version(
     files: Pairs,
     labels: Mapping[str, str],
     *,
+    identifier: str | None = None,
     author: str,
     name: str | None = None,
     description: str | None = None,
 ) -> Object:
     """A new version of these files, named after its id. Its ``spec.configMaps`` refer to the stored files.
 
-    ``author`` is the caller's name in RBAC; one that is too long to be kept is left out.
+    ``identifier`` is a new id, made up when left out. ``author`` is the caller's name in RBAC; one that is too long
+    to be kept is left out.
     """
     references = await platform.files.store(project, dict(files))
     spec: Object = {
@@ -40,9 +42,9 @@ async def create_version(
     if description:
         spec["versionDescription"] = description
     return await platform.writer.create(
-        platform.world.versions,
+        platform.cluster.versions,
         project["metadata"]["namespace"],
-        new_id(),
+        identifier or new_id(),
         spec,
-        owner=owner_reference(project),
+        owner=owner_reference(project, controller=True),
     )

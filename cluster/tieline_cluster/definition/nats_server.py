@@ -1,4 +1,4 @@
-"""The event engine's program: nats-server, built from the Go module in `cluster/nats`, once for each state of it."""
+"""The event engine's programs: nats-server and the wget of its probes, built from the Go module in `cluster/nats`."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ OFFICIAL_IMAGE = "docker.io/library/nats:2.15.2-alpine"
 
 
 def ensure_nats_server(progress: Progress) -> Path:
-    """The program, built if it is not in the cache."""
+    """The server, built if it is not in the cache. The wget is beside it."""
     sources = nats_sources_folder()
     if not (sources / "go.mod").is_file():
         raise ClusterError(f"nats-server is built from {sources}, which is not there: use a checkout")
@@ -21,6 +21,6 @@ def ensure_nats_server(progress: Progress) -> Path:
         progress,
         name="nats-server",
         what="nats-server",
-        packages=("github.com/nats-io/nats-server/v2",),
+        packages=("github.com/nats-io/nats-server/v2", "./wget"),
     )
     return folder / "nats-server"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tieline_cluster.deployment.kubectl import Kubectl
-from tieline_cluster.deployment.service_access import ServiceAccess, service_access_for
+from tieline_cluster.deployment.service_access import Forwarded, ServiceAccess, service_access_for
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.interface import Cluster, ClusterProvider
 from tieline_cluster.progress import Progress
@@ -51,11 +51,12 @@ def deploy(
     kubectl: Kubectl,
     progress: Progress,
     settings: Mapping[str, str] | None = None,
+    for_browsers: bool = False,
 ) -> Deployed:
     """Builds the images, applies the manifests, and returns once operator and API are ready.
 
-    ``work`` is a folder for what is generated on the way. ``settings`` are more of operator and API. Raises
-    ClusterError.
+    ``work`` is a folder for what is generated on the way. ``settings`` are more of operator and API. ``for_browsers``
+    gives the API an address at localhost: at others, browsers keep no session without HTTPS. Raises ClusterError.
     """
     images = all_images(provider, checkout)
     with progress.step("Installing definitions, engine, operator and API"):
@@ -72,12 +73,14 @@ def deploy(
         )
         _apply(kubectl, overlay())
         # OAuth sends users back to the API: it has to know the address that their browsers reach it at.
-        reach = service_access_for(cluster, kubectl, work / "platform" / "forwards")
-        _apply(kubectl, overlay(public_url=reach.address(NAMESPACE, "tieline-api")))
+        forwards = work / "platform" / "forwards"
+        reach = service_access_for(cluster, kubectl, forwards)
+        api = Forwarded(kubectl, forwards) if for_browsers else reach
+        _apply(kubectl, overlay(public_url=api.address(NAMESPACE, "tieline-api")))
     with progress.step("Waiting until operator and API are ready"):
         for workload in _WORKLOADS:
             _rolled_out(kubectl, workload)
-        url = reach.url(NAMESPACE, "tieline-api")
+        url = api.url(NAMESPACE, "tieline-api")
         until("the API is ready", lambda: _get(f"{url}/readyz"), within=120)
     return Deployed(kubectl=kubectl, url=url, images=images, reach=reach, kept=engine_folder is not None)
 

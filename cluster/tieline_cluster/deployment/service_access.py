@@ -43,8 +43,17 @@ class Direct:
     address = url
 
 
+# kubectl ends when the pod that it forwards to is replaced.
+_AGAIN = """trap 'kill $! 2>/dev/null; exit' TERM
+while :; do "$@" & wait $!; sleep 1; done"""
+
+
 class Forwarded:
-    """Ports of this machine, by ``kubectl port-forward`` in the background until ``stop``."""
+    """Ports of this machine, by ``kubectl port-forward`` in the background until ``stop``.
+
+    They are named by localhost, which browsers trust as they trust HTTPS: they keep cookies there that are for secure
+    connections only.
+    """
 
     def __init__(self, kubectl: Kubectl, folder: Path) -> None:
         self._kubectl = kubectl
@@ -53,7 +62,7 @@ class Forwarded:
 
     def address(self, namespace: str, service: str) -> str:
         """The port that ``url`` forwards; it stays the same for the Service."""
-        return f"http://127.0.0.1:{self._port(f'{namespace}.{service}')}"
+        return f"http://localhost:{self._port(f'{namespace}.{service}')}"
 
     def _port(self, name: str) -> int:
         """The Service's port on this machine: a free one, noted when it is first asked for."""
@@ -72,12 +81,13 @@ class Forwarded:
         if self._records.find(name) is None:
             ports = f"{self._port(name)}:80"
             argv = self._kubectl.command("port-forward", "-n", namespace, f"service/{service}", ports)
-            self._records.start(name, argv, fingerprint="", log=log, env=self._kubectl.environment)
+            again = ["sh", "-c", _AGAIN, "sh", *argv]
+            self._records.start(name, again, fingerprint="", log=log, env=self._kubectl.environment)
         until = time.monotonic() + _FORWARD_TIMEOUT
         while time.monotonic() < until:
             found = _FORWARDING.search(log.read_text())
             if found:
-                return f"http://127.0.0.1:{found.group(1)}"
+                return f"http://localhost:{found.group(1)}"
             if self._records.find(name) is None:
                 break
             time.sleep(0.1)

@@ -21,22 +21,23 @@ LEFT_OUT = (
 """Folders that are emptied, as Docker's slim images do."""
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 BASE_TIMEOUT = 1800
+LABEL = "dev.tieline.base"
 RECIPE = 1
 """Goes up when the way in which the image is made changes."""
 
 
 @dataclass(frozen=True)
 class BaseImage:
-    """A Debian release as an image; `label` marks the image that was made for exactly this recipe."""
+    """A Debian release as an image, marked with its recipe."""
 
     name: str
     release: str
     mirror: str
 
     @property
-    def label(self) -> str:
-        """The recipe's mark on the image."""
-        return f"dev.tieline.base={fingerprint(self.name, self.release, INCLUDED, LEFT_OUT, RECIPE)}"
+    def recipe(self) -> str:
+        """What the image is made of and how, as a fingerprint: the value of its LABEL."""
+        return fingerprint(self.name, self.release, INCLUDED, LEFT_OUT, RECIPE)
 
 
 def external_bases(dockerfile: str) -> list[str]:
@@ -77,12 +78,12 @@ def local_base_arguments(dockerfile: str) -> dict[str, str]:
 def base_image(name: str) -> BaseImage:
     """How to make the image `debian:<release>` or `debian:<release>-slim`; no other can be made here.
 
-    A digest (`debian:bookworm-slim@sha256:...`) is left out: it is that of the published image.
+    A digest (`debian:trixie-slim@sha256:...`) is left out: it is that of the published image.
     """
     found = re.fullmatch(r"(?:docker\.io/library/)?debian:([a-z]+?)(?:-slim)?(?:@sha256:[0-9a-f]{64})?", name)
     if found is None:
         raise ClusterError(
-            f"The built-in cluster makes base images of Debian releases (debian:bookworm-slim), not {name!r}: "
+            f"The built-in cluster makes base images of Debian releases (debian:trixie-slim), not {name!r}: "
             "build this Dockerfile with Docker and load the image's archive"
         )
     return BaseImage(name=f"docker.io/library/debian:{found[1]}-slim", release=found[1], mirror=_mirror())
@@ -100,10 +101,13 @@ def base_script(base: BaseImage, buildah: list[str]) -> str:
 {command} rm --all >/dev/null
 container=$({command} from scratch)
 root=$({command} mount "$container")
-debootstrap --variant=minbase --include={",".join(INCLUDED)} {base.release} "$root" {shlex.quote(base.mirror)}
+debootstrap --variant=minbase --include={",".join(INCLUDED)} {base.release} "$root" {shlex.quote(base.mirror)} || {{
+    echo "If it does not know {base.release} or its key: apt-get install debootstrap debian-archive-keyring" >&2
+    exit 1
+}}
 find {emptied} -mindepth 1 -delete
 {command} umount "$container"
-{command} config --cmd bash --label {base.label} \\
+{command} config --cmd bash --label {LABEL}={base.recipe} \\
     --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
 {command} commit --quiet --rm "$container" {base.name}
 """

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tieline_cluster.commands import run
+from tieline_cluster.errors import ClusterError
 from tieline_cluster.files import locked
 from tieline_cluster.image_build import debian_packages
 from tieline_cluster.image_build.base_image import (
     BASE_TIMEOUT,
+    LABEL,
     base_image,
     base_script,
     external_bases,
@@ -58,8 +60,7 @@ class ImageBuilder:
         """Build one target of `context`/Dockerfile."""
         debian_packages.require(debian_packages.IMAGE_PACKAGES, purpose="Building images")
         with self._alone():
-            if len(list(self._folder.glob("storage/overlay/*"))) > MAX_LAYERS:
-                self._buildah(["rmi", "--all", "--force"], timeout=BUILD_TIMEOUT)
+            self._bound_storage()
             for base in external_bases((context / "Dockerfile").read_text()):
                 self._ensure_base(base)
             with self._progress.step(f"Building the image {target}"):
@@ -75,25 +76,58 @@ class ImageBuilder:
             if path.exists():
                 path.touch()
                 return path
-            folder.mkdir(exist_ok=True)
-            temporary = path.with_suffix(".part")
-            temporary.unlink(missing_ok=True)
-            destination = f"docker-archive:{temporary}:{image.name}"
-            with self._progress.step(f"Writing {path.name}"):
-                self._buildah(["push", "--quiet", image.identity, destination], timeout=BUILD_TIMEOUT)
-            temporary.rename(path)
-            newest = sorted(folder.glob(f"{target}-*.tar"), key=lambda one: one.stat().st_mtime, reverse=True)
-            for old in newest[KEPT_ARCHIVES:]:
-                old.unlink()
+            self._write_archive(path, image.identity, image.name)
         return path
+
+    def _bound_storage(self) -> None:
+        """Delete a storage with too many layers. `buildah rmi --all` takes minutes for as many.
+
+        It is renamed first: a deletion that is cut off leaves no storage with half of its layers.
+        """
+        storage, deleted = self._folder / "storage", self._folder / "storage.deleted"
+        if len(list(storage.glob("overlay/*"))) > MAX_LAYERS:
+            shutil.rmtree(deleted, ignore_errors=True)
+            # Nothing of it is mounted: see _run.
+            storage.rename(deleted)
+        shutil.rmtree(deleted, ignore_errors=True)
 
     def _ensure_base(self, name: str) -> None:
         base = base_image(name)
-        have = self._buildah(["images", "--quiet", "--filter", f"label={base.label}"])
-        if have.strip():
+        if self._label_of(base.name) == base.recipe:
             return
-        with self._progress.step(f"Making the base image {name} from Debian's packages"):
-            self._run(["sh", "-ec", base_script(base, self._storage())], timeout=BASE_TIMEOUT)
+        archive = self._folder / "archives" / f"base-{base.recipe}.tar"
+        if not archive.exists():
+            with self._progress.step(f"Making the base image {name} from Debian's packages"):
+                self._run(["sh", "-ec", base_script(base, self._storage())], timeout=BASE_TIMEOUT)
+            self._write_archive(archive, base.name, base.name)
+            return
+        with self._progress.step(f"Loading the base image {name}"):
+            self._buildah(["pull", "--quiet", f"docker-archive:{archive}"], timeout=BUILD_TIMEOUT)
+
+    def _label_of(self, name: str) -> str | None:
+        """The recipe of the base image with a name; None where there is no such image.
+
+        `buildah images --filter` would read every image of the storage, which takes minutes for some hundred.
+        """
+        template = f'{{{{index .OCIv1.Config.Labels "{LABEL}"}}}}'
+        try:
+            return self._buildah(["inspect", "--type", "image", "--format", template, name]).strip()
+        except ClusterError:
+            return None
+
+    def _write_archive(self, path: Path, image: str, name: str) -> None:
+        path.parent.mkdir(exist_ok=True)
+        temporary = path.with_suffix(".part")
+        temporary.unlink(missing_ok=True)
+        with self._progress.step(f"Writing {path.name}"):
+            self._buildah(
+                ["push", "--quiet", image, f"docker-archive:{temporary}:{name}"], timeout=BUILD_TIMEOUT
+            )
+        temporary.rename(path)
+        kind = path.name.rpartition("-")[0]
+        newest = sorted(path.parent.glob(f"{kind}-*.tar"), key=lambda one: one.stat().st_mtime, reverse=True)
+        for old in newest[KEPT_ARCHIVES:]:
+            old.unlink()
 
     def _build(self, context: Path, target: str) -> str:
         mounts = build_mounts(os.environ, Path.home(), self._folder)

@@ -1,17 +1,25 @@
-"""What a build of images takes from this machine so that it can install packages: pip's settings and certificates.
+"""What installs packages takes from this machine: pip's settings and certificates.
 
-They are mounted into the build, never copied: the image has none of them.
+They are mounted into the build of images, never copied: the image has none of them. The demo's platform gets them as
+settings.
 """
 
 import configparser
+import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tieline_cluster.files import write_if_changed
 
 CERTIFICATES = Path("/etc/ssl/certs")
 OWN_AUTHORITIES = Path("/usr/local/share/ca-certificates")
 """Where an administrator of a Debian machine puts additional authorities."""
+PUBLIC_AUTHORITIES = Path("/usr/share/ca-certificates/mozilla")
+MAX_AUTHORITIES = 64 << 10
+"""What the operator takes (TIELINE_PACKAGES_CA)."""
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 SYSTEM_FILE = Path("/etc/pip.conf")
 BUNDLE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 PASSED_ON = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
@@ -27,12 +35,10 @@ def build_mounts(environment: Mapping[str, str], home: Path, folder: Path) -> di
     """
     settings = pip_settings(_files(environment, home), environment)
     paths: dict[Path, str] = {}
-    bundle = next(
-        (environment[name] for name in BUNDLE_VARIABLES if environment.get(name)), settings.get("cert")
-    )
+    bundle = _bundle(environment, settings)
     if bundle or any(OWN_AUTHORITIES.glob("**/*.crt")):
         paths[CERTIFICATES] = str(CERTIFICATES)
-        certificates = Path(bundle or CERTIFICATES / "ca-certificates.crt")
+        certificates = bundle or CERTIFICATES / "ca-certificates.crt"
         if CERTIFICATES not in certificates.parents and certificates.is_file():
             paths[certificates] = str(certificates)
         settings = settings | {"cert": str(certificates)}
@@ -46,6 +52,51 @@ def build_mounts(environment: Mapping[str, str], home: Path, folder: Path) -> di
         write_if_changed(generated, pip_file(wanted), mode=0o600)
         paths[generated] = "/etc/pip.conf"
     return paths
+
+
+def package_settings(environment: Mapping[str, str], home: Path) -> dict[str, str]:
+    """Settings with which the platform's Jobs install packages as pip does on this machine: index and authorities."""
+    settings = pip_settings(_files(environment, home), environment)
+    found: dict[str, str] = {}
+    index = urlsplit(settings.get("index-url", ""))
+    # Credentials belong into a Secret, and pods have another loopback interface.
+    if index.hostname and "@" not in index.netloc and not _is_loopback(index.hostname):
+        found["TIELINE_PACKAGES_INDEX_URL"] = index.geturl()
+    if authorities := own_authorities(_bundle(environment, settings)):
+        found["TIELINE_PACKAGES_CA"] = authorities
+    return found
+
+
+def own_authorities(bundle: Path | None) -> str:
+    """The certificates, in PEM, that this machine trusts and others do not; empty where there are none."""
+    public = {text for path in PUBLIC_AUTHORITIES.glob("*.crt") for text in _certificates(path)}
+    paths = [*([bundle] if bundle else []), *sorted(OWN_AUTHORITIES.glob("**/*.crt"))]
+    own = dict.fromkeys(text for path in paths for text in _certificates(path) if text not in public)
+    joined = "".join(f"{text}\n" for text in own)
+    # A bundle with the public ones, on a machine that does not keep those apart.
+    return joined if len(joined) <= MAX_AUTHORITIES else ""
+
+
+def _bundle(environment: Mapping[str, str], settings: Mapping[str, str]) -> Path | None:
+    """The file of certificates that pip is told to use."""
+    named = next(
+        (environment[name] for name in BUNDLE_VARIABLES if environment.get(name)), settings.get("cert")
+    )
+    return Path(named) if named else None
+
+
+def _certificates(path: Path) -> list[str]:
+    try:
+        return _PEM.findall(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return []
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def pip_settings(files: list[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tieline_cluster.commands import run
 from tieline_cluster.definition import components, config_files
+from tieline_cluster.definition.busybox import ensure_busybox
 from tieline_cluster.definition.certificates import ensure_certificates
 from tieline_cluster.definition.components import Component
 from tieline_cluster.definition.hyperkube import Binaries, ensure_binaries
@@ -121,9 +122,9 @@ class BuiltIn:
         return names
 
     def engine_image(self) -> str:
-        """An image of nats-server alone, loaded unless the cluster has it."""
+        """An image of nats-server with BusyBox, loaded unless the cluster has it."""
         plan = self._running_node()
-        image = engine_image(ensure_nats_server(self._progress))
+        image = engine_image(ensure_nats_server(self._progress), ensure_busybox(self._progress))
         name = f"tieline.local/engine:{image.tag}"
         if name not in image_names(plan):
             with self._progress.step(f"Loading {name}"):

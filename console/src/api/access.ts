@@ -1,25 +1,16 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useOrganisation } from "../app/organisation";
-import { answer, api, type Schemas } from "./client";
+import type { Schemas } from "./client";
+import { useChange, useGet } from "./queries";
 
 export type ApiKey = Schemas["ApiKey"];
 export type RoleBinding = Schemas["RoleBinding"];
 export type Change = Schemas["Change"];
 
 const PAGE = 200;
+/** The stream of changes covers neither role bindings nor the audit log. */
+const UNWATCHED_MS = 30_000;
 
 export function useApiKeys() {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["api-keys", id],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/api-keys", {
-          params: { path: { organisation_id: id }, query: { first: PAGE } },
-        }),
-      ),
-    refetchInterval: 15_000,
-  });
+  return useGet("/api-keys", { query: { first: PAGE }, shown: { kinds: ["apiKey"] } });
 }
 
 export interface NewKey {
@@ -30,59 +21,49 @@ export interface NewKey {
 
 /** Makes a key. Its answer is the only one that has the key, so nothing keeps it but the caller. */
 export function useNewKey() {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
+  return useChange({
     gcTime: 0,
-    mutationFn: (body: NewKey) =>
-      answer(api.POST("/api/v2/o/{organisation_id}/api-keys", { params: { path: { organisation_id: id } }, body })),
-    onSuccess: () => client.invalidateQueries({ queryKey: ["api-keys", id] }),
+    change: (send, body: NewKey) => send("post", "/api-keys", { body }),
+    stale: [["/api-keys"]],
   });
 }
 
 export function useRevocation() {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: async (key: string): Promise<void> => {
-      await answer(
-        api.DELETE("/api/v2/o/{organisation_id}/api-keys/{key_id}", {
-          params: { path: { organisation_id: id, key_id: key } },
-        }),
-      );
-    },
-    onSuccess: () => client.invalidateQueries({ queryKey: ["api-keys", id] }),
+  return useChange({
+    change: (send, key: string) => send("delete", "/api-keys/{key_id}", { at: { key_id: key } }),
+    stale: [["/api-keys"]],
   });
 }
 
 export function useRoleBindings() {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["role-bindings", id],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/role-bindings", {
-          params: { path: { organisation_id: id }, query: { first: PAGE } },
-        }),
-      ),
-    refetchInterval: 30_000,
+  return useGet("/role-bindings", { query: { first: PAGE }, refetchInterval: UNWATCHED_MS });
+}
+
+export type NewRole = Schemas["RoleBindingCreate"];
+
+/** Assigns a role in the organisation. */
+export function useNewRole() {
+  return useChange({
+    change: (send, body: NewRole) => send("post", "/role-bindings", { body }),
+    stale: [["/role-bindings"], ["/api-keys"]],
+  });
+}
+
+/** Removes a role binding that REST created. */
+export function useRoleRemoval(binding: string) {
+  return useChange({
+    change: (send) => send("delete", "/role-bindings/{binding_id}", { at: { binding_id: binding } }),
+    stale: [["/role-bindings"], ["/api-keys"]],
   });
 }
 
 /** The newest changes of the organisation, or of the object with this id. */
 export function useChanges(object?: string) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["changes", id, object],
+  return useGet("/changes", {
+    query: { id: object, first: object ? 100 : 50 },
     retry: false,
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/changes", {
-          params: { path: { organisation_id: id }, query: { id: object, first: object ? 100 : 50 } },
-        }),
-      ),
     select: (found) => found.items,
-    refetchInterval: 30_000,
+    refetchInterval: UNWATCHED_MS,
   });
 }
 

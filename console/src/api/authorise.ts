@@ -3,8 +3,8 @@ import { useEffect, useRef, useState } from "react";
 import { useOrganisation } from "../app/organisation";
 import { idOf } from "../lib/credentials";
 import { safeUrl } from "../lib/links";
-import { answer, api } from "./client";
-import type { Connection, Part } from "./connections";
+import { CONNECTION, type Connection, type Part } from "./connections";
+import { type Send, useKey, useSend } from "./queries";
 
 const SIZE = "popup,width=560,height=720";
 /** Where our callback page tells that it has finished, and is told that it may close. */
@@ -20,6 +20,8 @@ export type Authorising = { state: "idle" | "open" | "done" } | { state: "failed
 export function useAuthorisation(connection: Connection) {
   const { id } = useOrganisation();
   const client = useQueryClient();
+  const send = useSend();
+  const key = useKey();
   const [now, setNow] = useState<Authorising>({ state: "idle" });
   const waitingFor = useRef("");
   const since = useRef("");
@@ -34,23 +36,23 @@ export function useAuthorisation(connection: Connection) {
       if (!waitingFor.current || data?.finished !== waitingFor.current) return;
       waitingFor.current = "";
       if (data.ok) channel.postMessage({ close: data.finished });
-      const message = data.message || "The other side did not allow access.";
+      const message = data.message || "The system did not allow access.";
       setNow(data.ok ? { state: "done" } : { state: "failed", error: new Error(message) });
-      void client.invalidateQueries({ queryKey: ["connection", id, connection.id] });
+      void client.invalidateQueries({ queryKey: key(CONNECTION, { connection_id: connection.id }) });
     };
     return () => channel.close();
-  }, [client, id, connection.id]);
+  }, [client, key, connection.id]);
 
   const begin = async (part: Part) => {
     setNow({ state: "open" });
     // Opened at once: after an answer the browser would take it for something that nobody asked for.
     const popup = window.open("about:blank", "_blank", SIZE);
     try {
-      const { url, state } = await initialise(id, connection, part);
+      const { url, state } = await initialise(send, id, connection, part);
       waitingFor.current = state;
       since.current = connection.updatedAt;
       const target = safeUrl(url);
-      if (!target) throw new Error("The scheme's authorizeUrl is no http or https URL.");
+      if (!target) throw new Error("The scheme's authorizeUrl is not an http or https URL.");
       if (!popup) throw new Error("The browser did not open a window: allow windows for this page, and try again.");
       popup.location.href = target;
     } catch (error) {
@@ -61,31 +63,25 @@ export function useAuthorisation(connection: Connection) {
   return { now, begin };
 }
 
-async function initialise(organisation: string, connection: Connection, part: Part) {
-  const path = { organisation_id: organisation, system_id: connection.systemId ?? "" };
+async function initialise(send: Send, organisation: string, connection: Connection, part: Part) {
+  const at = { system_id: connection.systemId ?? "" };
   const credential = { id: part.credential?.id ?? "", organisationId: organisation };
   const scheme = part.authSchemeConfig;
   if (scheme?.type === "oauth1") {
-    return answer(
-      api.POST("/api/v2/o/{organisation_id}/systems/{system_id}/oauth1/initialise", {
-        params: { path },
-        body: { credential, authSchemeConfigId: idOf(scheme) },
-      }),
-    );
+    const body = { credential, authSchemeConfigId: idOf(scheme) };
+    return send("post", "/systems/{system_id}/oauth1/initialise", { at, body });
   }
   const oauth2 = scheme?.oauth2;
-  const asked = await answer(
-    api.POST("/api/v2/o/{organisation_id}/systems/{system_id}/oauth2/initialise", {
-      params: { path },
-      body: {
-        credential,
-        authorizeUrl: oauth2?.authorizeUrl ?? "",
-        clientId: oauth2?.grant.authorizationCode?.clientId ?? "",
-        scopes: oauth2?.defaultScopes ?? [],
-        additionalParams: oauth2?.additionalAuthorizeParams || undefined,
-        authSchemeConfigId: scheme ? idOf(scheme) : undefined,
-      },
-    }),
-  );
+  const asked = await send("post", "/systems/{system_id}/oauth2/initialise", {
+    at,
+    body: {
+      credential,
+      authorizeUrl: oauth2?.authorizeUrl ?? "",
+      clientId: oauth2?.grant.authorizationCode?.clientId ?? "",
+      scopes: oauth2?.defaultScopes ?? [],
+      authSchemeConfigId: scheme ? idOf(scheme) : undefined,
+      followScheme: true,
+    },
+  });
   return { url: asked.url, state: new URL(asked.url).searchParams.get("state") ?? "" };
 }

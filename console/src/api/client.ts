@@ -1,4 +1,6 @@
 import createClient from "openapi-fetch";
+import { noteContact } from "../lib/contact";
+import { warnings } from "../lib/warnings";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -20,15 +22,32 @@ const TIMEOUT_MS = 30_000;
 const OWN_HEADER = { "X-Tieline-Console": "1" };
 
 let signedOut: () => void = () => {};
+let warned: (text: string) => void = () => {};
+
+/** What to do with a warning about a change that the API has made. Returns what ends it. */
+export function onWarning(callback: (text: string) => void): () => void {
+  warned = callback;
+  return () => {
+    warned = () => {};
+  };
+}
 
 /** What to do when the API does not know the session any more. */
 export function onSignedOut(callback: () => void): void {
   signedOut = callback;
 }
 
-function limited(request: Request): Promise<Response> {
+async function limited(request: Request): Promise<Response> {
   const signal = AbortSignal.any([request.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  return fetch(new Request(request, { signal }));
+  try {
+    const response = await fetch(new Request(request, { signal }));
+    noteContact(true);
+    if (request.method !== "GET" && response.ok) warnings(response.headers.get("Warning")).forEach(warned);
+    return response;
+  } catch (error) {
+    if (!request.signal.aborted) noteContact(false);
+    throw error;
+  }
 }
 
 /** The API by its OpenAPI document. Failures come as ApiError from `answer`. */
@@ -44,7 +63,7 @@ interface Outcome<T> {
 export async function answer<T>(outcome: Promise<Outcome<T>>): Promise<T> {
   const { data, error, response } = await outcome.catch((reason: unknown) => {
     if (reason instanceof DOMException && reason.name === "AbortError") throw reason;
-    throw new ApiError(0, "unreachable", "The API does not answer. The page tries again by itself.");
+    throw new ApiError(0, "unreachable", "The API does not respond. The page retries automatically.");
   });
   if (response.ok) return data as T;
   throw refusal(response, error);
@@ -58,7 +77,7 @@ function refusal(response: Response, body: unknown): ApiError {
   return new ApiError(response.status, found.code ?? "unknown", message, fields);
 }
 
-/** A request to a path that the OpenAPI document does not have: the session's, and operations newer than it. */
+/** A request to a path that the OpenAPI document does not have: the session's. */
 export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
   const response = await limited(
     new Request(path, {
@@ -68,7 +87,7 @@ export async function call<T>(method: string, path: string, body?: unknown): Pro
       body: body === undefined ? undefined : JSON.stringify(body),
     }),
   ).catch(() => {
-    throw new ApiError(0, "unreachable", "The API does not answer. The page tries again by itself.");
+    throw new ApiError(0, "unreachable", "The API does not respond. The page retries automatically.");
   });
   const text = await response.text();
   let parsed: unknown;
@@ -79,10 +98,4 @@ export async function call<T>(method: string, path: string, body?: unknown): Pro
   }
   if (!response.ok) throw refusal(response, parsed);
   return parsed as T;
-}
-
-/** A query string of what is set. */
-export function query(values: Record<string, string | number | boolean | undefined | null>): string {
-  const set = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return set.length ? `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}` : "";
 }

@@ -1,82 +1,83 @@
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useOrganisation } from "../app/organisation";
-import { refusal } from "../lib/refusals";
-import { answer, api, type Schemas } from "./client";
+import type { Schemas } from "./client";
+import { useChange, useGet, usePages } from "./queries";
+import { TEMPLATES } from "./templates";
 
 export type Connection = Schemas["Connection"];
 
 const PAGE = 200;
+export const CONNECTION = "/connections/{connection_id}";
 
-/** All connections, or those that nothing uses. */
-export function useConnections({ unused = false } = {}) {
-  const { id } = useOrganisation();
-  return useInfiniteQuery({
-    queryKey: ["connections", id, unused],
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam }) =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/connections", {
-          params: {
-            path: { organisation_id: id },
-            query: { first: PAGE, after: pageParam, unused: unused || undefined },
-          },
-        }),
-      ),
-    getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: 15_000,
+/** All connections, or those that nothing uses, or with credentials that expire before a time. */
+export function useConnections({ unused = false, endsBefore }: { unused?: boolean; endsBefore?: string } = {}) {
+  return usePages("/connections", {
+    query: { first: PAGE, unused: unused || undefined, expires_before: endsBefore },
+    shown: { kinds: ["connection", "connectionTemplate", "activation", "system"] },
+  });
+}
+
+/** How many connections there are with credentials that expire before a time. */
+export function useEndingCount(endsBefore: string) {
+  return useGet("/connections", {
+    query: { first: 1, expires_before: endsBefore },
+    shown: { kinds: ["connection"] },
+    select: (found) => found.totalCount,
   });
 }
 
 export function useConnection(connection: string) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["connection", id, connection],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/connections/{connection_id}", {
-          params: { path: { organisation_id: id, connection_id: connection } },
-        }),
-      ),
-    refetchInterval: 10_000,
+  return useGet(CONNECTION, {
+    at: { connection_id: connection },
+    shown: { kinds: ["connection"], id: connection },
   });
 }
 
 export type Part = Connection["credentials"][number];
 
-/** Stores other values of one credential. The old ones are gone then; the other credentials stay. */
+interface Rotation {
+  part: Part;
+  credential: { type: string };
+  /** How long the old values stay valid beside the new ones. */
+  keepUntil?: string;
+}
+
+function replaced(part: Part, credential: Rotation["credential"], keepUntil?: string): object[] {
+  if (!keepUntil || !part.authSchemeConfigId) return [{ id: part.id, credential }];
+  return [
+    { id: part.id, credential: { type: credential.type, expiresAt: keepUntil } },
+    { authSchemeConfigId: part.authSchemeConfigId, credential },
+  ];
+}
+
+/** Replaces the values of one credential, at once or when `keepUntil` has passed. Other credentials are kept. */
 export function useRotation(connection: Connection) {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
+  const at = { connection_id: connection.id };
+  return useChange({
     gcTime: 0,
-    mutationFn: ({ part, credential }: { part: Part; credential: object }) =>
-      answer(
-        api.PUT("/api/v2/o/{organisation_id}/connections/{connection_id}", {
-          params: { path: { organisation_id: id, connection_id: connection.id } },
-          body: {
-            credentials: connection.credentials.map((each) =>
-              each === part ? { id: each.id, credential } : { id: each.id },
-            ) as never,
-          },
-        }),
-      ),
-    onSettled: () => client.invalidateQueries({ queryKey: ["connection", id, connection.id] }),
+    change: (send, { part, credential, keepUntil }: Rotation) => {
+      const credentials = connection.credentials.flatMap((each): object[] =>
+        each === part ? replaced(part, credential, keepUntil) : [{ id: each.id }],
+      );
+      return send("put", CONNECTION, { at, body: { credentials: credentials as never } });
+    },
+    unsure: [[CONNECTION, at]],
+  });
+}
+
+/** Changes the variables of a connection. Those that are left out are removed. */
+export function useVariables(connection: string) {
+  const at = { connection_id: connection };
+  return useChange({
+    change: (send, variables: Connection["variables"]) => send("put", CONNECTION, { at, body: { variables } }),
+    unsure: [[CONNECTION, at]],
   });
 }
 
 /** Changes what agents may call through a connection. */
 export function useTools(connection: string) {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (tools: NonNullable<Connection["tools"]>) =>
-      answer(
-        api.PUT("/api/v2/o/{organisation_id}/connections/{connection_id}", {
-          params: { path: { organisation_id: id, connection_id: connection } },
-          body: { tools },
-        }),
-      ),
-    onSettled: () => client.invalidateQueries({ queryKey: ["connection", id, connection] }),
+  const at = { connection_id: connection };
+  return useChange({
+    change: (send, tools: NonNullable<Connection["tools"]>) => send("put", CONNECTION, { at, body: { tools } }),
+    unsure: [[CONNECTION, at]],
   });
 }
 
@@ -85,88 +86,41 @@ export interface NewConnection {
   name: string;
   externalId?: string;
   credentials: object[];
+  variables?: Connection["variables"];
 }
 
 export function useNewConnection() {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
+  return useChange({
     gcTime: 0,
-    mutationFn: ({ template, ...connection }: NewConnection) =>
-      answer(
-        api.POST("/api/v2/o/{organisation_id}/connections", {
-          params: { path: { organisation_id: id } },
-          body: { connectionTemplateId: template, connection: connection as never },
-        }),
-      ),
-    onSuccess: () =>
-      Promise.all([
-        client.invalidateQueries({ queryKey: ["connections", id] }),
-        client.invalidateQueries({ queryKey: ["templates", id] }),
-      ]),
+    change: (send, { template, ...connection }: NewConnection) =>
+      send("post", "/connections", {
+        body: { connectionTemplateId: template, connection: connection as never },
+      }),
+    stale: [["/connections"], [TEMPLATES]],
   });
 }
 
 export function useConnectionDeletion(connection: string) {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: async (): Promise<void> => {
-      await answer(
-        api.DELETE("/api/v2/o/{organisation_id}/connections/{connection_id}", {
-          params: { path: { organisation_id: id, connection_id: connection } },
-        }),
-      );
-    },
-    onSuccess: () => client.invalidateQueries({ queryKey: ["connections", id] }),
+  return useChange({
+    change: (send) => send("delete", CONNECTION, { at: { connection_id: connection } }),
+    stale: [["/connections"], ["/environment/{environment_id}/users/{external_user_id}/activations"]],
   });
 }
 
-/** Sends a request that changes nothing through the connection. */
+/** Sends a request that changes nothing through the connection: of this path, or the system's check without one. */
 export function useConnectionTest(connection: string) {
-  const { id } = useOrganisation();
-  return useMutation({
-    mutationFn: (path: string) =>
-      answer(
-        api.POST("/api/v2/o/{organisation_id}/connections/{connection_id}/test", {
-          params: { path: { organisation_id: id, connection_id: connection } },
-          body: { method: "GET", path },
-        }),
-      ),
+  const at = { connection_id: connection };
+  return useChange({
+    change: (send, path: string) =>
+      send("post", "/connections/{connection_id}/test", { at, body: path ? { method: "GET", path } : {} }),
+    unsure: [[CONNECTION, at]],
   });
 }
 
 /** The templates and activations that a connection is used by. */
 export function useUses(connection: string) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["uses", id, connection],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/connections/{connection_id}/uses", {
-          params: { path: { organisation_id: id, connection_id: connection } },
-        }),
-      ),
-    refetchInterval: 15_000,
+  return useGet("/connections/{connection_id}/uses", {
+    at: { connection_id: connection },
+    shown: { kinds: ["connectionTemplate", "activation", "project", "connection"] },
   });
-}
-
-const SOON_MS = 7 * 24 * 3600 * 1000;
-
-export type ConnectionState = "refused" | "expired" | "expires soon" | "works" | "not checked";
-
-/** What is to be said of a connection first. */
-export function stateOf(
-  connection: Connection,
-  now: number,
-): { state: ConnectionState; expires?: string; errors: string[] } {
-  const credentials = connection.credentials.flatMap((each) => (each.credential ? [each.credential] : []));
-  const errors = credentials.flatMap((each) => each.errors ?? []);
-  const expires = credentials.flatMap((each) => (each.expiresAt ? [each.expiresAt] : [])).sort()[0];
-  if (errors.length > 0) return { state: "refused", expires, errors };
-  if (connection.refused) return { state: "refused", expires, errors: [refusal(connection.refused)] };
-  if (expires && Date.parse(expires) < now) return { state: "expired", expires, errors };
-  if (expires && Date.parse(expires) < now + SOON_MS) return { state: "expires soon", expires, errors };
-  const checked = credentials.every((each) => each.errors !== undefined && each.errors !== null);
-  return { state: checked ? "works" : "not checked", expires, errors };
 }

@@ -1,48 +1,74 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useOrganisation } from "../app/organisation";
-import { answer, api, type Schemas } from "./client";
+import type { Schemas } from "./client";
+import { useChange, useGet, usePolling } from "./queries";
 
 export type Channel = Schemas["NotificationChannel"];
 export type NewChannel = Schemas["NotificationChannelCreate"];
+export type Notification = Schemas["Notification"];
+export type NotificationEvent = Schemas["NotificationEvent"];
 
 const PAGE = 200;
+const CHANNELS = "/notification_channels";
+const NOTIFICATIONS = "/projects/{project_id}/notifications";
+const SENDING_MS = 1_000;
 
+/** The channels; polled often while a test message is sent. */
 export function useChannels() {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["channels", id],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/notification_channels", {
-          params: { path: { organisation_id: id }, query: { first: PAGE } },
-        }),
-      ),
-    refetchInterval: 10_000,
+  const polling = usePolling();
+  return useGet(CHANNELS, {
+    query: { first: PAGE },
+    shown: { kinds: ["notificationChannel", "notification"] },
+    refetchInterval: (query) =>
+      query.state.data?.items.some((each) => each.test?.state === "sending") ? SENDING_MS : polling,
   });
 }
 
-export function useChannelAction() {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: async (
-      action: { type: "create"; channel: NewChannel } | { type: "delete"; channel: string },
-    ): Promise<void> => {
-      if (action.type === "create") {
-        await answer(
-          api.POST("/api/v2/o/{organisation_id}/notification_channels", {
-            params: { path: { organisation_id: id } },
-            body: action.channel,
-          }),
-        );
-      } else {
-        await answer(
-          api.DELETE("/api/v2/o/{organisation_id}/notification_channels/{channel_id}", {
-            params: { path: { organisation_id: id, channel_id: action.channel } },
-          }),
-        );
-      }
-    },
-    onSuccess: () => client.invalidateQueries({ queryKey: ["channels", id] }),
+export function useNewChannel() {
+  return useChange({
+    gcTime: 0,
+    change: (send, body: NewChannel) => send("post", CHANNELS, { body }),
+    stale: [[CHANNELS]],
+  });
+}
+
+export function useChannelDeletion(channel: string) {
+  return useChange({
+    change: (send) => send("delete", "/notification_channels/{channel_id}", { at: { channel_id: channel } }),
+    stale: [[CHANNELS]],
+  });
+}
+
+export function useChannelTest(channel: string) {
+  return useChange({
+    change: (send) => send("post", "/notification_channels/{channel_id}/test", { at: { channel_id: channel } }),
+    unsure: [[CHANNELS]],
+  });
+}
+
+/** The notifications of the environments of a project. */
+export function useNotifications(project: string) {
+  return useGet(NOTIFICATIONS, {
+    at: { project_id: project },
+    query: { first: PAGE },
+    select: (found) => found.items,
+    shown: { kinds: ["notification", "notificationChannel"] },
+  });
+}
+
+export function useNewNotification(project: string) {
+  const at = { project_id: project };
+  return useChange({
+    change: (send, body: Schemas["NotificationCreate"]) => send("post", NOTIFICATIONS, { at, body }),
+    stale: [[NOTIFICATIONS, at]],
+  });
+}
+
+export function useNotificationDeletion(project: string, notification: string) {
+  const at = { project_id: project };
+  return useChange({
+    change: (send) =>
+      send("delete", "/projects/{project_id}/notifications/{notification_id}", {
+        at: { ...at, notification_id: notification },
+      }),
+    stale: [[NOTIFICATIONS, at]],
   });
 }

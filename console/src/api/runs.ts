@@ -1,6 +1,6 @@
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useOrganisation } from "../app/organisation";
-import { answer, api, type Schemas } from "./client";
+import type { Shown } from "../lib/changes";
+import type { Schemas } from "./client";
+import { POLLING_MS, useChange, useGet, usePages, usePolling } from "./queries";
 
 export type Run = Schemas["Run"];
 export type RunDetail = Schemas["RunDetail"];
@@ -20,26 +20,40 @@ export const RUN_FILTERS = [
   "user",
   "version",
   "key",
+  "issue",
+  "tag",
+  "find",
   "search",
   "start",
   "end",
 ] as const;
 export type RunFilters = Record<(typeof RUN_FILTERS)[number], string>;
 
+const RUN = "/projects/{project_id}/runs/{run_id}";
+const RUNS_OF_PROJECT = "/projects/{project_id}/runs";
 const PAGE = 50;
-const LIVE_MS = 4_000;
+const RUNNING_MS = 5_000;
+/** In a busy organisation, lists change with every run. */
+const RUNS_SHOWN: Shown = { kinds: ["run"], spacingMs: 4_000 };
+
+/** Several statuses: runs that the charts count as failed, and those that have not ended. */
+export const FAILED = "failed,dead";
+export const NOT_ENDED = "queued,running,waiting";
 
 /** The filters as parameters of the API; what is empty is left out. */
 export function asQuery(filters: Partial<RunFilters>) {
   const set = (value: string | undefined) => value || undefined;
   return {
     project_env: set(filters.environment),
-    status: set(filters.status) as RunStatus | undefined,
+    status: set(filters.status)?.split(/[,\n]/) as RunStatus[] | undefined,
     kind: set(filters.kind) as Run["kind"] | undefined,
     task: set(filters.task),
     user: set(filters.user),
     version: set(filters.version),
     key: set(filters.key),
+    issue: set(filters.issue),
+    tag: set(filters.tag)?.split("\n"),
+    find: set(filters.find),
     search: set(filters.search),
     start: set(filters.start),
     end: set(filters.end),
@@ -48,35 +62,18 @@ export function asQuery(filters: Partial<RunFilters>) {
 
 export function useRuns(
   filters: Partial<RunFilters>,
-  options: { discarded?: boolean; replayed?: boolean; live?: boolean; first?: number } = {},
+  options: { discarded?: boolean; replayed?: boolean; live?: boolean; first?: number; enabled?: boolean } = {},
 ) {
-  const { id } = useOrganisation();
-  return useInfiniteQuery({
-    queryKey: ["runs", id, filters, options.discarded, options.replayed, options.first],
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam }) => {
-      const chosen = {
-        ...asQuery(filters),
-        discarded: options.discarded,
-        replayed: options.replayed,
-        first: options.first ?? PAGE,
-        after: pageParam,
-      };
-      return answer(
-        filters.project
-          ? api.GET("/api/v2/o/{organisation_id}/projects/{project_id}/runs", {
-              params: { path: { organisation_id: id, project_id: filters.project }, query: chosen },
-            })
-          : api.GET("/api/v2/o/{organisation_id}/runs", {
-              params: { path: { organisation_id: id }, query: chosen },
-            }),
-      );
-    },
-    getNextPageParam: (page) => page.next ?? undefined,
-    // With many pages open, reading them all again every few seconds would cost more than it tells.
-    refetchInterval: (found) =>
-      options.live !== false && (found.state.data?.pages.length ?? 0) <= 2 ? LIVE_MS : false,
-  });
+  const query = {
+    ...asQuery(filters),
+    discarded: options.discarded,
+    replayed: options.replayed,
+    first: options.first ?? PAGE,
+  };
+  const of = { query, shown: options.live === false ? undefined : RUNS_SHOWN };
+  const all = usePages("/runs", { ...of, enabled: options.enabled !== false && !filters.project });
+  const ofProject = usePages(RUNS_OF_PROJECT, { ...of, at: { project_id: filters.project } });
+  return filters.project ? ofProject : all;
 }
 
 export function isOver(status: RunStatus): boolean {
@@ -84,98 +81,60 @@ export function isOver(status: RunStatus): boolean {
 }
 
 export function useRun(project: string, run: string) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["run", id, project, run],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/projects/{project_id}/runs/{run_id}", {
-          params: { path: { organisation_id: id, project_id: project, run_id: run } },
-        }),
-      ),
-    refetchInterval: (found) => (found.state.data && isOver(found.state.data.status) ? 15_000 : 2_000),
+  const ended = usePolling();
+  const running = usePolling({ streaming: POLLING_MS, polling: RUNNING_MS });
+  return useGet(RUN, {
+    at: { project_id: project, run_id: run },
+    shown: { kinds: ["run"], id: run, spacingMs: 1_000 },
+    refetchInterval: ({ state }) => (state.data && isOver(state.data.status) ? ended : running),
   });
 }
 
 export function useTrace(project: string, trace: string | null | undefined) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["trace", id, project, trace],
-    enabled: Boolean(trace),
+  return useGet("/projects/{project_id}/traces/{trace_id}", {
+    at: { project_id: project, trace_id: trace ?? undefined },
     retry: 1,
-    refetchInterval: 5_000,
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/projects/{project_id}/traces/{trace_id}", {
-          params: { path: { organisation_id: id, project_id: project, trace_id: trace ?? "" } },
-        }),
-      ),
+    refetchInterval: RUNNING_MS,
   });
 }
 
 export type RunAction = { type: "replay"; payload?: unknown } | { type: "cancel" } | { type: "discard" };
 
 export function useRunAction(project: string, run: string) {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  const params = { path: { organisation_id: id, project_id: project, run_id: run } };
-  return useMutation({
-    mutationFn: async (action: RunAction): Promise<Run | undefined> => {
-      if (action.type === "replay") {
-        return answer(
-          api.POST("/api/v2/o/{organisation_id}/projects/{project_id}/runs/{run_id}/replay", {
-            params,
+  const at = { project_id: project, run_id: run };
+  return useChange({
+    change: async (send, action: RunAction): Promise<Run | undefined> => {
+      switch (action.type) {
+        case "replay":
+          return send("post", "/projects/{project_id}/runs/{run_id}/replay", {
+            at,
             body: action.payload === undefined ? undefined : { payload: action.payload },
-          }),
-        );
+          });
+        case "cancel":
+          await send("post", "/projects/{project_id}/runs/{run_id}/cancel", { at });
+          return undefined;
+        case "discard":
+          await send("post", "/projects/{project_id}/runs/{run_id}/discard", { at });
+          return undefined;
       }
-      if (action.type === "cancel") {
-        await answer(
-          api.POST("/api/v2/o/{organisation_id}/projects/{project_id}/runs/{run_id}/cancel", { params }),
-        );
-      } else {
-        await answer(
-          api.POST("/api/v2/o/{organisation_id}/projects/{project_id}/runs/{run_id}/discard", { params }),
-        );
-      }
-      return undefined;
     },
-    onSettled: () =>
-      Promise.all([
-        client.invalidateQueries({ queryKey: ["run", id, project] }),
-        client.invalidateQueries({ queryKey: ["runs", id] }),
-      ]),
+    unsure: [[RUN, { project_id: project }], ["/runs"], [RUNS_OF_PROJECT], ["/backlog"]],
   });
 }
 
 /** Replays, cancels or discards all runs that the filters choose; with `dryRun` it only counts them. */
 export function useManyRuns(project: string) {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: ({
-      verb,
-      filters,
-      dryRun,
-    }: {
-      verb: "replay" | "cancel" | "discard";
-      filters: Partial<RunFilters>;
-      dryRun: boolean;
-    }) => {
-      const options = {
-        params: { path: { organisation_id: id, project_id: project } },
-        body: { ...asQuery(filters), dryRun },
-      };
-      switch (verb) {
-        case "replay":
-          return answer(api.POST("/api/v2/o/{organisation_id}/projects/{project_id}/runs/replay", options));
-        case "cancel":
-          return answer(api.POST("/api/v2/o/{organisation_id}/projects/{project_id}/runs/cancel", options));
-        case "discard":
-          return answer(api.POST("/api/v2/o/{organisation_id}/projects/{project_id}/runs/discard", options));
-      }
-    },
-    onSuccess: (_, { dryRun }) => (dryRun ? undefined : client.invalidateQueries({ queryKey: ["runs", id] })),
+  const at = { project_id: project };
+  return useChange({
+    change: (
+      send,
+      {
+        verb,
+        filters,
+        dryRun,
+      }: { verb: "replay" | "cancel" | "discard"; filters: Partial<RunFilters>; dryRun: boolean },
+    ) => send("post", `/projects/{project_id}/runs/${verb}`, { at, body: { ...asQuery(filters), dryRun } }),
+    stale: [["/runs"], [RUNS_OF_PROJECT], ["/backlog"]],
   });
 }
 
@@ -183,15 +142,5 @@ export type BacklogItem = Schemas["BacklogItem"];
 
 /** What waits in the organisation, in groups by environment, task, key and status. */
 export function useBacklog() {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["runs", id, "backlog"],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/backlog", {
-          params: { path: { organisation_id: id }, query: { first: 500 } },
-        }),
-      ),
-    refetchInterval: LIVE_MS,
-  });
+  return useGet("/backlog", { query: { first: 500 }, shown: RUNS_SHOWN });
 }

@@ -1,67 +1,54 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useOrganisation } from "../app/organisation";
-import { answer, api, call, type Schemas } from "./client";
-import type { RunStatus } from "./runs";
+import { keepPreviousData } from "@tanstack/react-query";
+import type { Schemas } from "./client";
+import { POLLING_MS, useChange, useGet, usePages } from "./queries";
 
-/** A schedule as `GET …/environments/{id}/schedulers` answers it. */
-export interface Schedule {
-  id: string;
-  name: string;
-  schedule: string;
-  timezone: string;
-  activations: string;
-  paused: boolean;
-  nextRun?: string;
-  lastRun?: string;
-  lastRunId?: string;
-  lastRunStatus?: RunStatus;
-  missed?: string;
-}
-
-function pathOf(organisation: string, environment: string, ...rest: string[]): string {
-  return [
-    "/api/v2/o",
-    organisation,
-    "environments",
-    environment,
-    "schedulers",
-    ...rest.map(encodeURIComponent),
-  ].join("/");
-}
-
+export type Schedule = Schemas["OrganisationScheduler"];
 export type LateSchedule = Schemas["LateScheduler"];
+
+const SCHEDULES = "/schedulers";
+const SCHEDULE = "/environments/{environment_id}/schedulers/{scheduler_id}";
+const PAGE = 100;
 
 /** Schedules of all projects that did not run when they were due. */
 export function useLateSchedules() {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["late-schedules", id],
-    queryFn: () =>
-      answer(api.GET("/api/v2/o/{organisation_id}/schedulers/late", { params: { path: { organisation_id: id } } })),
-    refetchInterval: 15_000,
-  });
+  // No change announces that a schedule becomes late.
+  return useGet("/schedulers/late", { shown: { kinds: ["project"] }, refetchInterval: POLLING_MS });
 }
 
-export function useSchedules(environment: string | undefined) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["schedules", id, environment],
-    enabled: environment !== undefined,
-    queryFn: () => call<Schedule[]>("GET", pathOf(id, environment ?? "")),
-    refetchInterval: 5_000,
+/** Schedules of all projects, or of one, the next one that is due first. */
+export function useSchedules({
+  search,
+  project,
+  environment,
+}: {
+  search: string;
+  project: string;
+  environment: string;
+}) {
+  return usePages(SCHEDULES, {
+    query: {
+      first: PAGE,
+      search: search || undefined,
+      project_id: project || undefined,
+      project_env: environment || undefined,
+    },
+    placeholderData: keepPreviousData,
+    shown: { kinds: ["project", "run"] },
   });
 }
 
 export type ScheduleAction = { type: "run"; user?: string } | { type: "pause"; paused: boolean };
 
-export function useScheduleAction(environment: string, schedule: string) {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (action: ScheduleAction) =>
-      action.type === "run"
-        ? call("POST", pathOf(id, environment, schedule), action.user ? { user: action.user } : {})
-        : call("PUT", pathOf(id, environment, schedule), { paused: action.paused }),
-    onSettled: () => client.invalidateQueries({ queryKey: ["schedules", id, environment] }),
+export function useScheduleAction(schedule: Schedule) {
+  const at = { environment_id: schedule.environment_id, scheduler_id: schedule.id };
+  return useChange({
+    change: async (send, action: ScheduleAction): Promise<void> => {
+      if (action.type === "run") {
+        await send("post", SCHEDULE, { at, body: action.user ? { user: action.user } : {} });
+      } else {
+        await send("put", SCHEDULE, { at, body: { paused: action.paused } });
+      }
+    },
+    unsure: [[SCHEDULES]],
   });
 }

@@ -1,5 +1,6 @@
-import { useQuery } from "@tanstack/react-query";
-import { call } from "./client";
+import { type QueryClient, useQuery } from "@tanstack/react-query";
+import { announceSignOut } from "../lib/live";
+import { answer, api, call, type Schemas } from "./client";
 
 /** How one can sign in. */
 export type Method = { type: "token" } | { type: "oidc"; name: string };
@@ -10,22 +11,11 @@ export interface Session {
   expiresAt?: string;
 }
 
-export type Role = "viewer" | "editor" | "admin" | "custom";
+/** An organisation that the caller reaches. */
+export type Organisation = Schemas["ReachedOrganisation"];
 
-export interface Organisation {
-  id: string;
-  name: string;
-  namespace: string;
-  role: Role;
-}
-
-/** `GET /api/v2/me`: who is signed in, and what they reach. */
-export interface Me {
-  id: string;
-  name: string;
-  kind: "user" | "serviceAccount" | "apiKey";
-  organisations: Organisation[];
-}
+/** Who is signed in, and what they reach. */
+export type Me = Schemas["Me"];
 
 export const SESSION = ["session"];
 
@@ -37,8 +27,21 @@ export function useSession() {
   });
 }
 
+const ME = { queryKey: ["me"], queryFn: () => answer(api.GET("/api/v2/me")) };
+
 export function useMe(enabled: boolean) {
-  return useQuery({ queryKey: ["me"], queryFn: () => call<Me>("GET", "/api/v2/me"), enabled });
+  return useQuery({ ...ME, enabled });
+}
+
+/** Who is signed in now. */
+export function readMe(client: QueryClient): Promise<Me> {
+  return client.fetchQuery({ ...ME, staleTime: 0 });
+}
+
+/** Forgets what one person has read: it is not there for the next one. */
+export function forgetPerson(client: QueryClient): void {
+  client.setQueryData<Session>(SESSION, (found) => found && { ...found, signedIn: false });
+  client.removeQueries({ predicate: (each) => each.queryKey[0] !== SESSION[0] });
 }
 
 export function signIn(token: string): Promise<void> {
@@ -48,5 +51,6 @@ export function signIn(token: string): Promise<void> {
 /** Ends the session; where the issuer has a page to sign out from, its URL. */
 export async function signOut(): Promise<string | undefined> {
   const found = await call<{ logoutUrl?: string } | undefined>("DELETE", "/console/session");
+  announceSignOut();
   return found?.logoutUrl;
 }

@@ -1,6 +1,7 @@
-import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useOrganisation } from "../app/organisation";
 import { answer, api, type Schemas } from "./client";
+import { useChange, useGet, useKey, usePages, useSend } from "./queries";
 
 export type System = Schemas["System"];
 export type Connector = Schemas["Connector"];
@@ -9,38 +10,19 @@ const PAGE = 100;
 const FOUND = 20;
 
 export function useSystems(search: string, { enabled = true } = {}) {
-  const { id } = useOrganisation();
-  return useInfiniteQuery({
-    queryKey: ["systems", id, search],
+  return usePages("/systems", {
+    query: { first: PAGE, search: search || undefined },
     enabled,
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam }) =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/systems", {
-          params: {
-            path: { organisation_id: id },
-            query: { first: PAGE, after: pageParam, search: search || undefined },
-          },
-        }),
-      ),
-    getNextPageParam: (page) => page.next ?? undefined,
     placeholderData: keepPreviousData,
-    refetchInterval: 15_000,
+    shown: { kinds: ["system"] },
   });
 }
 
 export function useConnectors(search: string) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["connectors", id, search],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/connectors", {
-          params: { path: { organisation_id: id }, query: { first: PAGE, search: search || undefined } },
-        }),
-      ),
+  return useGet("/connectors", {
+    query: { first: PAGE, search: search || undefined },
     placeholderData: keepPreviousData,
-    refetchInterval: 15_000,
+    shown: { kinds: ["connector", "connectorVersion"] },
   });
 }
 
@@ -48,19 +30,55 @@ export type FoundOperation = Schemas["FoundOperation"];
 
 /** Operations of all connectors that have every word of the search; nothing while nothing is searched for. */
 export function useOperationSearch(search: string) {
-  const { id } = useOrganisation();
-  return useInfiniteQuery({
-    queryKey: ["operations", id, search],
+  return usePages("/connectors/operations", {
+    query: { first: FOUND, search },
     enabled: search.trim() !== "",
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam }) =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/connectors/operations", {
-          params: { path: { organisation_id: id }, query: { first: FOUND, after: pageParam, search } },
-        }),
-      ),
-    getNextPageParam: (page) => page.next ?? undefined,
     placeholderData: keepPreviousData,
+  });
+}
+
+export function useNewSystem() {
+  return useChange({
+    change: (send, body: Schemas["SystemCreate"]) => send("post", "/systems", { body }),
+    stale: [["/systems"]],
+  });
+}
+
+const SYSTEM = "/systems/{system_id}";
+const SCHEME = "/systems/{system_id}/auth-scheme-configs/{id}";
+
+/** Changes a system; what is left out stays. */
+export function useSystemUpdate(system: string) {
+  const at = { system_id: system };
+  return useChange({
+    change: (send, body: Schemas["SystemUpdate"]) => send("put", SYSTEM, { at, body }),
+    stale: [["/systems"], [SYSTEM, at]],
+  });
+}
+
+export function useSystemDeletion(system: string) {
+  return useChange({
+    change: (send) => send("delete", SYSTEM, { at: { system_id: system } }),
+    stale: [["/systems"]],
+  });
+}
+
+/** Adds an auth scheme to a system, or changes one. Client secrets are kept nowhere in the page. */
+export function useScheme(system: string) {
+  const at = { system_id: system };
+  return useChange({
+    gcTime: 0,
+    change: (send, { id, scheme }: { id: string; scheme: Schemas["AuthSchemeConfigInput"] }) =>
+      send("put", SCHEME, { at: { ...at, id }, body: scheme }),
+    stale: [["/systems"], [SYSTEM, at]],
+  });
+}
+
+export function useSchemeDeletion(system: string) {
+  const at = { system_id: system };
+  return useChange({
+    change: (send, id: string) => send("delete", SCHEME, { at: { ...at, id } }),
+    stale: [["/systems"], [SYSTEM, at]],
   });
 }
 
@@ -68,6 +86,7 @@ export function useOperationSearch(search: string) {
 export function useImport() {
   const { id } = useOrganisation();
   const client = useQueryClient();
+  const key = useKey();
   return useMutation({
     mutationFn: ({ connector, version, file }: { connector: string; version: string; file: File }) => {
       const form = new FormData();
@@ -84,63 +103,39 @@ export function useImport() {
         }),
       );
     },
-    onSuccess: () => client.invalidateQueries({ queryKey: ["connectors", id] }),
+    onSuccess: () => client.invalidateQueries({ queryKey: key("/connectors") }),
   });
 }
 
 export type Action = Schemas["Action"];
 
 export function useSystem(system: string) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["system", id, system],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/systems/{system_id}", {
-          params: { path: { organisation_id: id, system_id: system } },
-        }),
-      ),
-    refetchInterval: 15_000,
-  });
+  return useGet("/systems/{system_id}", { at: { system_id: system }, shown: { kinds: ["system"], id: system } });
 }
 
 export function useConnector(connector: string) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["connector", id, connector],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/connectors/{connector_id}", {
-          params: { path: { organisation_id: id, connector_id: connector } },
-        }),
-      ),
-  });
+  return useGet("/connectors/{connector_id}", { at: { connector_id: connector } });
 }
 
 /** One version, with what was found when it was imported. */
 export function useConnectorVersion(connector: string, version: string | undefined) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["connector-version", id, connector, version],
-    enabled: version !== undefined,
+  return useGet("/connectors/{connector_id}/versions/{version}", {
+    at: { connector_id: connector, version },
     staleTime: Number.POSITIVE_INFINITY, // versions never change
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/connectors/{connector_id}/versions/{version}", {
-          params: { path: { organisation_id: id, connector_id: connector, version: version ?? "" } },
-        }),
-      ),
   });
 }
 
-const ACTIONS = 200;
+const ACTIONS = "/connectors/{connector_id}/versions/{version}/actions";
+const ACTIONS_PAGE = 200;
 const MOST_PAGES = 25;
 
 /** All operations of a version, up to 5,000: the search is in the page. */
 export function useActions(connector: string, version: string | undefined) {
-  const { id } = useOrganisation();
+  const send = useSend();
+  const key = useKey();
+  const at = { connector_id: connector, version: version ?? "" };
   return useQuery({
-    queryKey: ["actions", id, connector, version],
+    queryKey: key(ACTIONS, at),
     enabled: version !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async () => {
@@ -148,14 +143,7 @@ export function useActions(connector: string, version: string | undefined) {
       let total = 0;
       let after: string | undefined;
       for (let page = 0; page < MOST_PAGES; page++) {
-        const part = await answer(
-          api.GET("/api/v2/o/{organisation_id}/connectors/{connector_id}/versions/{version}/actions", {
-            params: {
-              path: { organisation_id: id, connector_id: connector, version: version ?? "" },
-              query: { first: ACTIONS, after },
-            },
-          }),
-        );
+        const part = await send("get", ACTIONS, { at, query: { first: ACTIONS_PAGE, after } });
         found.push(...part.items);
         total = part.totalCount;
         after = part.next ?? undefined;
@@ -168,16 +156,12 @@ export function useActions(connector: string, version: string | undefined) {
 
 /** Makes a system with the base URL and the auth schemes of a connector's version. */
 export function useSystemOf(connector: string) {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: ({ version, ...body }: { version: string } & Schemas["SystemFromVersion"]) =>
-      answer(
-        api.POST("/api/v2/o/{organisation_id}/connectors/{connector_id}/versions/{version}/systems", {
-          params: { path: { organisation_id: id, connector_id: connector, version } },
-          body,
-        }),
-      ),
-    onSuccess: () => client.invalidateQueries({ queryKey: ["systems", id] }),
+  return useChange({
+    change: (send, { version, ...body }: { version: string } & Schemas["SystemFromVersion"]) =>
+      send("post", "/connectors/{connector_id}/versions/{version}/systems", {
+        at: { connector_id: connector, version },
+        body,
+      }),
+    stale: [["/systems"]],
   });
 }

@@ -1,69 +1,42 @@
-import {
-  keepPreviousData,
-  useInfiniteQuery,
-  useMutation,
-  useQueries,
-  useQuery,
-  useQueryClient,
-} from "@tanstack/react-query";
-import { useOrganisation } from "../app/organisation";
-import { answer, api, type Schemas } from "./client";
+import { keepPreviousData, useQueries } from "@tanstack/react-query";
+import type { Schemas } from "./client";
+import { useChange, useGet, useKey, useLive, usePages, useSend } from "./queries";
 
 export type EndUser = Schemas["EndUser"];
 export type Activation = Schemas["Activation"];
 
 const PAGE = 100;
 const MOST_ENVIRONMENTS = 50;
+const ACTIVATIONS = "/environment/{environment_id}/users/{external_user_id}/activations";
 
 export function useUsers(search: string, { enabled = true } = {}) {
-  const { id } = useOrganisation();
-  return useInfiniteQuery({
-    queryKey: ["users", id, search],
+  return usePages("/users", {
+    query: { first: PAGE, search: search || undefined },
     enabled,
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam }) =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/users", {
-          params: {
-            path: { organisation_id: id },
-            query: { first: PAGE, after: pageParam, search: search || undefined },
-          },
-        }),
-      ),
-    getNextPageParam: (page) => page.next ?? undefined,
     placeholderData: keepPreviousData,
-    refetchInterval: 15_000,
+    shown: { kinds: ["user"] },
   });
 }
 
 export function useUser(user: string) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["user", id, user],
-    queryFn: () =>
-      answer(
-        api.GET("/api/v2/o/{organisation_id}/users/{user_id}", {
-          params: { path: { organisation_id: id, user_id: user } },
-        }),
-      ),
-  });
+  return useGet("/users/{user_id}", { at: { user_id: user } });
 }
 
 /** A user's activations in the environments with these ids. */
 export function useActivations(user: string | undefined, environments: string[]) {
-  const { id } = useOrganisation();
+  const send = useSend();
+  const key = useKey();
+  const live = useLive({ kinds: ["activation", "connection"] });
   return useQueries({
-    queries: environments.slice(0, MOST_ENVIRONMENTS).map((environment) => ({
-      queryKey: ["activations", id, environment, user],
-      enabled: user !== undefined,
-      refetchInterval: 15_000,
-      queryFn: () =>
-        answer(
-          api.GET("/api/v2/o/{organisation_id}/environment/{environment_id}/users/{external_user_id}/activations", {
-            params: { path: { organisation_id: id, environment_id: environment, external_user_id: user ?? "" } },
-          }),
-        ),
-    })),
+    queries: environments.slice(0, MOST_ENVIRONMENTS).map((environment) => {
+      const at = { environment_id: environment, external_user_id: user ?? "" };
+      return {
+        queryKey: key(ACTIVATIONS, at),
+        enabled: user !== undefined,
+        ...live,
+        queryFn: () => send("get", ACTIVATIONS, { at }),
+      };
+    }),
     combine: (results) => ({
       pending: results.some((each) => each.isPending),
       error: results.find((each) => each.error)?.error,
@@ -74,36 +47,63 @@ export function useActivations(user: string | undefined, environments: string[])
 
 /** The JSON Schema of a project's variables. */
 export function useVariablesSchema(project: string | undefined) {
-  const { id } = useOrganisation();
-  return useQuery({
-    queryKey: ["variables-schema", id, project],
-    enabled: project !== undefined,
-    queryFn: async () =>
-      (await answer(
-        api.GET("/api/v2/o/{organisation_id}/projects/{project_id}/variables", {
-          params: { path: { organisation_id: id, project_id: project ?? "" } },
-        }),
-      )) as Record<string, unknown>,
+  return useGet("/projects/{project_id}/variables", {
+    at: { project_id: project },
+    select: (found) => found as Record<string, unknown>,
   });
 }
 
 /** Sets variables of an activation; those that are not named stay. */
 export function useVariables(environment: string, activation: string) {
-  const { id } = useOrganisation();
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (values: Record<string, unknown>) =>
-      answer(
-        api.PATCH(
-          "/api/v2/o/{organisation_id}/environments/{environment_id}/activations/{activation_id}/variables",
-          {
-            params: {
-              path: { organisation_id: id, environment_id: environment, activation_id: activation },
-            },
-            body: values,
-          },
-        ),
-      ),
-    onSuccess: () => client.invalidateQueries({ queryKey: ["activations", id, environment] }),
+  return useChange({
+    change: (send, values: Record<string, unknown>) =>
+      send("patch", "/environments/{environment_id}/activations/{activation_id}/variables", {
+        at: { environment_id: environment, activation_id: activation },
+        body: values,
+      }),
+    stale: [[ACTIVATIONS, { environment_id: environment }]],
+  });
+}
+
+export function useNewUser() {
+  return useChange({
+    change: (send, body: Schemas["UserCreate"]) => send("post", "/users", { body }),
+    stale: [["/users"]],
+  });
+}
+
+/** Deletes a user with the activations and connections that REST made for them. */
+export function useUserDeletion(user: string) {
+  return useChange({
+    change: (send) => send("delete", "/users/{user_id}", { at: { user_id: user } }),
+    stale: [["/users"], ["/connections"]],
+  });
+}
+
+export type NewActivation = Schemas["ActivationCreate"];
+
+export function useNewActivation() {
+  return useChange({
+    change: (send, body: NewActivation) => send("post", "/activations", { body }),
+    stale: [[ACTIVATIONS]],
+  });
+}
+
+export function useDeactivation(environment: string, activation: string) {
+  return useChange({
+    change: (send) =>
+      send("delete", "/environments/{environment_id}/activations/{activation_id}", {
+        at: { environment_id: environment, activation_id: activation },
+      }),
+    stale: [[ACTIVATIONS]],
+  });
+}
+
+/** The connections of a user, by id. */
+export function useUserConnections(user: string) {
+  return useGet("/connections", {
+    query: { first: PAGE, end_user_id: user },
+    select: (found) => found.items,
+    shown: { kinds: ["connection"] },
   });
 }

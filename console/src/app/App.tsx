@@ -2,26 +2,39 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { Redirect, Route, Router, Switch, useLocation } from "wouter";
 import { onSignedOut } from "../api/client";
-import { type Me, SESSION, useMe, useSession } from "../api/session";
+import { forgetPerson, type Me, SESSION, useMe, useSession } from "../api/session";
 import { Command, Empty, Failure, Loading } from "../components/basics";
 import { page } from "../components/page";
 import { Toasts } from "../components/Toasts";
 import { unescaped } from "../lib/links";
+import { onSignedOutElsewhere } from "../lib/live";
 import { OverviewPage } from "../pages/OverviewPage";
 import { SignInPage } from "../pages/SignInPage";
 import { Frame } from "./Frame";
+import { LiveUpdates } from "./LiveUpdates";
 import { find, OrganisationContext } from "./organisation";
+import { SignInAgain, useSigningInAgain } from "./SignInAgain";
 
 const RunsPage = page(() => import("../pages/RunsPage"));
+const IssuesPage = page(() => import("../pages/IssuesPage"));
+const IssuePage = page(() => import("../pages/IssuePage"));
+const ReleasePage = page(() => import("../pages/ReleasePage"));
 const RunPage = page(() => import("../pages/RunPage"));
 const ProjectsPage = page(() => import("../pages/ProjectsPage"));
+const NewProjectPage = page(() => import("../pages/NewProjectPage"));
+const EditorPage = page(() => import("../pages/EditorPage"));
 const ProjectPage = page(() => import("../pages/ProjectPage"));
+const ProjectSettingsPage = page(() => import("../pages/ProjectSettingsPage"));
+const EnvironmentSettingsPage = page(() => import("../pages/EnvironmentSettingsPage"));
 const DeadLettersPage = page(() => import("../pages/DeadLettersPage"));
 const ConnectionsPage = page(() => import("../pages/ConnectionsPage"));
 const ConnectionPage = page(() => import("../pages/ConnectionPage"));
 const SystemPage = page(() => import("../pages/SystemPage"));
+const SystemFormPage = page(() => import("../pages/SystemFormPage"));
 const ConnectorPage = page(() => import("../pages/ConnectorPage"));
 const SystemsPage = page(() => import("../pages/SystemsPage"));
+const CataloguePage = page(() => import("../pages/CataloguePage"));
+const CatalogueEntryPage = page(() => import("../pages/CatalogueEntryPage"));
 const SchedulesPage = page(() => import("../pages/SchedulesPage"));
 const NotificationsPage = page(() => import("../pages/NotificationsPage"));
 const AccessPage = page(() => import("../pages/AccessPage"));
@@ -44,16 +57,23 @@ function SignedIn() {
   const session = useSession();
   const signedIn = session.data?.signedIn === true;
   const me = useMe(signedIn);
+  const asksAgain = useSigningInAgain(signedIn, me.data);
   useEffect(() => onSignedOut(() => void client.invalidateQueries({ queryKey: SESSION })), [client]);
+  useEffect(() => onSignedOutElsewhere(() => forgetPerson(client)), [client]);
   if (session.isPending) return <Loading what="the console" />;
   if (!session.data) return <Failure error={session.error} />;
-  if (!signedIn) return <SignInPage methods={session.data.methods} />;
+  if (!signedIn && !asksAgain) return <SignInPage methods={session.data.methods} />;
   if (me.isPending) return <Loading what="your organisations" />;
   if (!me.data) return <Failure error={me.error} />;
-  return <Organisations me={me.data} />;
+  return (
+    <>
+      <Organisations me={me.data} hasSession={!asksAgain} />
+      {asksAgain && <SignInAgain methods={session.data.methods} person={me.data} />}
+    </>
+  );
 }
 
-function Organisations({ me }: { me: Me }) {
+function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
   const [location] = useLocation();
   const named = unescaped(location.split("/")[1] ?? "");
   const first = me.organisations[0];
@@ -70,14 +90,45 @@ function Organisations({ me }: { me: Me }) {
   }
   return (
     <OrganisationContext value={open}>
+      {hasSession && <LiveUpdates />}
       <Frame me={me} organisation={open}>
         <Switch>
           <Route path="/:o/overview" component={OverviewPage} />
           <Route path="/:o/runs" component={RunsPage} />
+          <Route path="/:o/issues" component={IssuesPage} />
+          <Route path="/:o/projects/:project/issues/:issue">
+            {({ project, issue }) => <IssuePage key={issue} project={project} issue={issue} />}
+          </Route>
           <Route path="/:o/projects" component={ProjectsPage} />
           <Route path="/:o/projects/:project/runs/:run">
             {({ project, run }) => <RunPage key={run} project={project} run={run} />}
           </Route>
+          <Route path="/:o/projects/:project/environments/:environment/releases/:release">
+            {({ project, environment, release }) => (
+              <ReleasePage
+                key={`${environment}/${release}`}
+                project={project}
+                environment={unescaped(environment)}
+                release={release}
+              />
+            )}
+          </Route>
+          <Route path="/:o/projects/:project/edit">
+            {({ project }) => <EditorPage key={project} project={project} user={me.id} />}
+          </Route>
+          <Route path="/:o/projects/:project/settings">
+            {({ project }) => <ProjectSettingsPage key={project} project={project} />}
+          </Route>
+          <Route path="/:o/projects/:project/environments/:environment/settings">
+            {({ project, environment }) => (
+              <EnvironmentSettingsPage
+                key={`${project}/${environment}`}
+                project={project}
+                environment={unescaped(environment)}
+              />
+            )}
+          </Route>
+          <Route path="/:o/new-project" component={NewProjectPage} />
           <Route path="/:o/projects/:project">
             {({ project }) => <ProjectPage key={project} project={project} />}
           </Route>
@@ -90,18 +141,28 @@ function Organisations({ me }: { me: Me }) {
           <Route path="/:o/connections/:connection">
             {({ connection }) => <ConnectionPage key={connection} connection={connection} />}
           </Route>
+          <Route path="/:o/new-system">
+            <SystemFormPage />
+          </Route>
+          <Route path="/:o/systems/:system/edit">
+            {({ system }) => <SystemFormPage key={system} system={system} />}
+          </Route>
           <Route path="/:o/systems/:system">{({ system }) => <SystemPage key={system} system={system} />}</Route>
           <Route path="/:o/connectors/:connector">
             {({ connector }) => <ConnectorPage key={connector} connector={connector} />}
           </Route>
           <Route path="/:o/systems" component={SystemsPage} />
+          <Route path="/:o/catalogue" component={CataloguePage} />
+          <Route path="/:o/catalogue/:entry">
+            {({ entry }) => <CatalogueEntryPage key={entry} entry={unescaped(entry)} />}
+          </Route>
           <Route path="/:o/users" component={UsersPage} />
           <Route path="/:o/users/:user">{({ user }) => <UserPage key={user} user={unescaped(user)} />}</Route>
           <Route path="/:o">
             <Redirect to={`/${open.namespace}/overview`} replace />
           </Route>
           <Route>
-            <Empty title="There is no such page">The command palette (Ctrl K) finds those that there are.</Empty>
+            <Empty title="Page not found">Use the command palette (Ctrl K) to find a page.</Empty>
           </Route>
         </Switch>
       </Frame>

@@ -1,8 +1,12 @@
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { type KeyboardEvent, useId, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { useProjects } from "../api/projects";
+import { useRuns } from "../api/runs";
 import { useSystems } from "../api/systems";
 import { useUsers } from "../api/users";
+import { useModal } from "../components/modal";
+import { environmentOf } from "../lib/attention";
+import { changedSearch } from "../lib/filters";
 import { path } from "../lib/links";
 import type { OpenOrganisation } from "./organisation";
 import { PAGES } from "./pages";
@@ -15,20 +19,19 @@ interface Entry {
 }
 
 const MOST = 50;
+const MOST_RUNS = 5;
 /** So many letters are looked for in the API. */
 const SEARCHED_FROM = 2;
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;
 
-/** Finds pages, projects, systems and users by a few letters, and what an id belongs to. */
+/** Finds pages, projects, systems and users by a few letters, runs by an id, key, user or tag, and what an id belongs to. */
 export function CommandPalette({ organisation, onClose }: { organisation: OpenOrganisation; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const list = useId();
   const entries = useEntries(organisation, text);
-  useEffect(() => {
-    dialog.current?.showModal();
-  }, []);
+  useModal(dialog);
   const choose = (entry: Entry | undefined) => {
     if (!entry) return;
     onClose();
@@ -46,11 +49,11 @@ export function CommandPalette({ organisation, onClose }: { organisation: OpenOr
     <dialog ref={dialog} className="palette" aria-label="Find anything" onClose={onClose}>
       <input
         role="combobox"
-        aria-label="Find a page, project, system, user or id"
+        aria-label="Find a page, project, system, user, run or tag"
         aria-expanded="true"
         aria-controls={list}
         aria-activedescendant={entries[at] ? `${list}-${at}` : undefined}
-        placeholder="Find a page, project, system, user or id"
+        placeholder="Find a page, project, system, user, run or tag"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -86,6 +89,7 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
   const searched = text.trim().length >= SEARCHED_FROM ? text.trim() : "";
   const systems = useSystems(searched, { enabled: searched !== "" });
   const users = useUsers(searched, { enabled: searched !== "" });
+  const runs = useRuns({ find: searched }, { enabled: searched !== "", live: false, first: MOST_RUNS + 1 });
   const go =
     (...parts: string[]) =>
     () =>
@@ -104,12 +108,32 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
   const project = projects.find((each) => ULID.test(wanted) && each.id === wanted.toUpperCase());
   if (project) return [{ name: project.name, hint: "Project", run: go("projects", project.id) }];
   const id = wanted.toUpperCase();
+  const foundRuns = searched ? (runs.data?.pages[0]?.items ?? []) : [];
+  const ofRuns: Entry[] = foundRuns.slice(0, MOST_RUNS).flatMap((each) => {
+    const place = environmentOf(projects, each.environmentId);
+    if (!place) return [];
+    return {
+      name: `${each.task} · ${each.status}`,
+      hint: `Run ${each.id}`,
+      run: go("projects", place.project.id, "runs", each.id),
+    };
+  });
+  if (foundRuns.length > 1) {
+    ofRuns.push({
+      name: `All runs of ${searched}`,
+      hint: "Runs",
+      run: () => navigate(`${path(organisation.namespace, "runs")}?${changedSearch("", { find: searched })}`),
+    });
+  }
   if (ULID.test(wanted)) {
-    return ["connections", "systems", "connectors", "users"].map((each) => ({
-      name: id,
-      hint: `Open as one of the ${each}`,
-      run: go(each, id),
-    }));
+    return [
+      ...ofRuns,
+      ...["connections", "systems", "connectors", "users"].map((each) => ({
+        name: id,
+        hint: `Open as one of the ${each}`,
+        run: go(each, id),
+      })),
+    ];
   }
   const found = searched
     ? [
@@ -125,5 +149,6 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
         })),
       ]
     : [];
-  return [...entries.filter((each) => each.name.toLowerCase().includes(wanted)), ...found].slice(0, MOST);
+  const pages = entries.filter((each) => each.name.toLowerCase().includes(wanted));
+  return [...ofRuns, ...pages, ...found].slice(0, MOST);
 }

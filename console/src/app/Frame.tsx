@@ -1,12 +1,13 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { type Me, SESSION, signOut } from "../api/session";
+import { forgetPerson, type Me, signOut } from "../api/session";
 import { Boundary } from "../components/Boundary";
 import { Icon } from "../components/icons";
 import { useToast } from "../components/Toasts";
 import { safeUrl } from "../lib/links";
 import { CommandPalette } from "./CommandPalette";
+import { NewBuild, OfflineBanner } from "./Connectivity";
 import type { OpenOrganisation } from "./organisation";
 import { PAGES } from "./pages";
 import { switchTheme } from "./theme";
@@ -21,6 +22,14 @@ export function Frame({
   children: ReactNode;
 }) {
   const [location] = useLocation();
+  const content = useRef<HTMLElement>(null);
+  const shown = useRef(location);
+  useEffect(() => {
+    if (shown.current === location) return;
+    shown.current = location;
+    // Of another page the keyboard and the screen reader begin at its top, unless a field of it has the focus already.
+    if (!content.current?.contains(document.activeElement)) content.current?.focus();
+  }, [location]);
   const [palette, setPalette] = useState(false);
   const close = useCallback(() => setPalette(false), []);
   useEffect(() => {
@@ -52,8 +61,10 @@ export function Frame({
         <Navigation organisation={organisation} />
         <Account me={me} organisation={organisation} />
       </div>
-      <main className="main" id="content">
+      <main className="main" id="content" ref={content} tabIndex={-1}>
         <div className="page">
+          <OfflineBanner />
+          <NewBuild />
           <Boundary at={location}>{children}</Boundary>
         </div>
       </main>
@@ -80,7 +91,9 @@ function Navigation({ organisation }: { organisation: OpenOrganisation }) {
           {PAGES.filter((each) => each.group === group).map((each) => {
             const target = `/${organisation.namespace}/${each.path}`;
             const part = location.split("/")[2];
-            const current = (ofRun ? "runs" : part === "connectors" ? "systems" : part) === each.path;
+            const current =
+              (ofRun ? "runs" : part === "connectors" ? "systems" : part === "new-project" ? "projects" : part) ===
+              each.path;
             return (
               <Link key={each.path} href={target} className="nav" aria-current={current ? "page" : undefined}>
                 <Icon name={each.icon} />
@@ -125,9 +138,7 @@ function Account({ me, organisation }: { me: Me; organisation: OpenOrganisation 
         window.location.assign(url);
         return;
       }
-      await client.invalidateQueries({ queryKey: SESSION });
-      // What one person has read is not there for the next one.
-      client.removeQueries({ predicate: (each) => each.queryKey[0] !== SESSION[0] });
+      forgetPerson(client);
     } catch (error) {
       say(error instanceof Error ? error.message : "You are still signed in.", "bad");
     }

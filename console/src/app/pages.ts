@@ -10,12 +10,14 @@ export interface PageEntry {
 /** The pages of an organisation, in the order of the navigation. */
 export const PAGES: PageEntry[] = [
   { path: "overview", name: "Overview", icon: "overview", group: "Operate" },
+  { path: "issues", name: "Issues", icon: "issues", group: "Operate" },
   { path: "runs", name: "Runs", icon: "runs", group: "Operate" },
   { path: "projects", name: "Projects", icon: "projects", group: "Operate" },
   { path: "logs", name: "Logs", icon: "logs", group: "Operate" },
   { path: "dead-letters", name: "Events", icon: "events", group: "Operate" },
   { path: "schedules", name: "Schedules", icon: "schedules", group: "Operate" },
   { path: "connections", name: "Connections", icon: "connections", group: "Build" },
+  { path: "catalogue", name: "Catalogue", icon: "catalogue", group: "Build" },
   { path: "systems", name: "Systems", icon: "systems", group: "Build" },
   { path: "users", name: "Users", icon: "users", group: "Organisation" },
   { path: "access", name: "Access and changes", icon: "access", group: "Organisation" },

@@ -28,7 +28,7 @@ export class Boundary extends Component<Props, State> {
     return (
       <div className="empty" role="alert">
         <h2>This page could not be shown</h2>
-        <p>The console failed to draw it. What it shows is not changed by that.</p>
+        <p>The console failed to render the page. Your data is not affected.</p>
         <button type="button" className="button" onClick={() => window.location.reload()}>
           Reload
         </button>

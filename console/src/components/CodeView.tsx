@@ -1,32 +1,14 @@
 import { json } from "@codemirror/lang-json";
 import { python } from "@codemirror/lang-python";
-import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { syntaxHighlighting } from "@codemirror/language";
 import { EditorState } from "@codemirror/state";
 import { Decoration, EditorView, highlightSpecialChars, lineNumbers } from "@codemirror/view";
-import { tags } from "@lezer/highlight";
 import { useEffect, useRef, useState } from "react";
 import type { Finding } from "../api/projects";
 import type { TextFile } from "../lib/diff";
 import { visible } from "../lib/text";
 import { Badge } from "./basics";
-
-const COLOURS = HighlightStyle.define([
-  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--keyword)" },
-  { tag: [tags.string, tags.special(tags.string)], color: "var(--good)" },
-  { tag: [tags.comment], color: "var(--text-3)", fontStyle: "italic" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--warn)" },
-  {
-    tag: [tags.definition(tags.variableName), tags.function(tags.variableName), tags.propertyName],
-    color: "var(--info)",
-  },
-  { tag: [tags.meta], color: "var(--warn)" },
-]);
-const LOOK = EditorView.theme({
-  "&": { fontSize: "12px", backgroundColor: "transparent", color: "var(--text)" },
-  ".cm-gutters": { backgroundColor: "transparent", color: "var(--text-3)", border: "none" },
-  ".cm-finding": { backgroundColor: "var(--bad-bg)" },
-  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.6" },
-});
+import { COLOURS, LOOK } from "./codeLook";
 
 /** Files to read, not to change. */
 export default function CodeView({ files, findings }: { files: TextFile[]; findings: Finding[] }) {

@@ -13,7 +13,7 @@ export function CredentialFields({
 }) {
   const id = useId();
   if (plan.authorise) {
-    return <p className="note">You authorise at the other side, in a window that opens after this.</p>;
+    return <p className="note">You sign in to the system in a new window after this.</p>;
   }
   if (plan.fields.length === 0) return <p className="note">It needs no credential.</p>;
   return plan.fields.map((field) => {

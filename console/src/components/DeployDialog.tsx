@@ -10,9 +10,11 @@ import {
 import { ActionDialog } from "./ActionDialog";
 import { Failure, Loading } from "./basics";
 import { Diff } from "./Diff";
+import { TextField } from "./fields";
 import { useToast } from "./Toasts";
 
 const CURRENT = "current";
+const MOST_MESSAGE = 256;
 
 /** Deploys the current files or a version, after showing what changes. */
 export function DeployDialog({
@@ -20,6 +22,7 @@ export function DeployDialog({
   project,
   versions,
   from,
+  to,
   onClose,
 }: {
   environment: Environment;
@@ -27,28 +30,29 @@ export function DeployDialog({
   versions: Version[];
   /** The environment whose version is promoted. */
   from?: Environment;
+  /** The version that is rolled back to. */
+  to?: { id: string; name: string };
   onClose: () => void;
 }) {
-  const [chosen, setChosen] = useState(from?.deployedVersion?.id ?? CURRENT);
+  const given = from?.deployedVersion ?? to;
+  const [chosen, setChosen] = useState(given?.id ?? CURRENT);
+  const [message, setMessage] = useState(from ? `promoted from ${from.name}` : "");
+  const common = { environment: environment.id, message: message.trim() || undefined };
   const action: EnvironmentAction =
-    chosen === CURRENT
-      ? { type: "deploy", environment: environment.id }
-      : { type: "deployVersion", environment: environment.id, version: chosen };
-  const title = from ? `Promote ${from.name} to ${environment.name}` : `Deploy to ${environment.name}`;
+    chosen === CURRENT ? { type: "deploy", ...common } : { type: "deployVersion", version: chosen, ...common };
+  const [verb, title] = from
+    ? ["Promote", `Promote ${from.name} to ${environment.name}`]
+    : to
+      ? ["Roll back", `Roll back ${environment.name}`]
+      : ["Deploy", `Deploy to ${environment.name}`];
   return (
-    <EnvironmentDialog
-      title={title}
-      verb={from ? "Promote" : "Deploy"}
-      action={action}
-      project={project}
-      onClose={onClose}
-    >
+    <EnvironmentDialog title={title} verb={verb} action={action} project={project} onClose={onClose}>
       <div className="field">
         <label htmlFor="version">What</label>
         <select id="version" className="input" value={chosen} onChange={(event) => setChosen(event.target.value)}>
           <option value={CURRENT}>The current files</option>
-          {from?.deployedVersion && !versions.some((each) => each.id === from.deployedVersion?.id) && (
-            <option value={from.deployedVersion.id}>{from.deployedVersion.name}</option>
+          {given && !versions.some((each) => each.id === given.id) && (
+            <option value={given.id}>{given.name}</option>
           )}
           {versions.map((each) => (
             <option key={each.id} value={each.id}>
@@ -57,6 +61,14 @@ export function DeployDialog({
           ))}
         </select>
       </div>
+      <TextField
+        label="Message"
+        required={false}
+        maxLength={MOST_MESSAGE}
+        placeholder="Reason for this deploy"
+        value={message}
+        onChange={setMessage}
+      />
       <Changes project={project} environment={environment} chosen={chosen} />
     </EnvironmentDialog>
   );

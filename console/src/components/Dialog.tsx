@@ -1,4 +1,5 @@
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useId, useRef } from "react";
+import { useModal } from "./modal";
 
 /** A modal dialog: the browser's own, which keeps the focus and closes by Escape. */
 export function Dialog({
@@ -16,11 +17,7 @@ export function Dialog({
 }) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
-    const dialog = element.current;
-    dialog?.showModal();
-    return () => dialog?.close();
-  }, []);
+  useModal(element);
   return (
     <dialog
       ref={element}

@@ -17,7 +17,7 @@ export function FoundOperations({ search }: { search: string }) {
       <Failure error={found.error} />
       {found.isPending && <Loading what="operations" />}
       {found.data && items.length === 0 && (
-        <div className="card-body dim">No operation has all of these words in its name, path or summary.</div>
+        <div className="card-body dim">No operation contains all of these words in its name, path or summary.</div>
       )}
       <ul className="plain-list" aria-label="Operations found">
         {items.map((each) => (

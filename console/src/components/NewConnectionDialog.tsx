@@ -6,28 +6,55 @@ import type { System } from "../api/systems";
 import { type Template, useNewTemplate, useTemplates } from "../api/templates";
 import { useOrganisation } from "../app/organisation";
 import { credentialOf, idOf, nameOf, planOf } from "../lib/credentials";
+import { inputsOf, valuesOf, variablesOf } from "../lib/inputs";
 import { path } from "../lib/links";
 import { ActionDialog } from "./ActionDialog";
 import { CredentialFields } from "./CredentialFields";
+import { SelectField, TextField } from "./fields";
+import { InputFields } from "./InputFields";
 
 /** Makes a connection for a system of an environment; for a `system` that the environment lacks, adds it. */
-export function NewConnectionDialog({ system, onClose }: { system?: System; onClose: () => void }) {
+export function NewConnectionDialog({
+  system,
+  scheme: wanted = "",
+  environment = "",
+  name: givenName,
+  onMade,
+  onClose,
+}: {
+  system?: System;
+  /** The id of the auth scheme that is chosen at first. */
+  scheme?: string;
+  /** The id of the environment that is chosen at first. */
+  environment?: string;
+  /** The name that the environment's code uses for the system; without it one is made of the system's. */
+  name?: string;
+  /** Called in place of opening the page of the connection. */
+  onMade?: () => void;
+  onClose: () => void;
+}) {
   const { namespace } = useOrganisation();
   const [, navigate] = useLocation();
   const places = usePlaces();
-  const [place, setPlace] = useState("");
+  const [place, setPlace] = useState(environment);
   const at = places.find((each) => each.environment === place) ?? places[0];
   const templates = useTemplates(at?.project, at?.environment);
-  const found = (templates.data ?? []).filter((each) => !system || each.id === system.id);
+  const nameInCode = givenName ?? codeName(system?.name ?? "");
+  const found = (templates.data ?? []).filter(
+    (each) => (!system || each.id === system.id) && (!givenName || each.name === givenName),
+  );
   const [chosen, setChosen] = useState("");
   const template = found.find((each) => each.connectionTemplateId === chosen) ?? found[0];
   const schemes = (template?.authSchemeConfigs ?? system?.authSchemeConfigs ?? []) as Template["authSchemeConfigs"];
-  const [scheme, setScheme] = useState("");
+  const [scheme, setScheme] = useState(wanted);
   const used = schemes.find((each) => idOf(each) === scheme) ?? schemes[0];
   const plan = planOf(used);
-  const [name, setName] = useState("");
+  const [name, setName] = useState(system?.name ?? "");
   const [user, setUser] = useState("");
   const [values, setValues] = useState<Record<string, string>>({});
+  const inputs = template ? (template.inputs ?? []) : inputsOf(system);
+  const [entered, setEntered] = useState<Record<string, string>>({});
+  const filled = { ...valuesOf(inputs), ...entered };
   const making = useNewConnection();
   const adding = useNewTemplate();
 
@@ -41,7 +68,7 @@ export function NewConnectionDialog({ system, onClose }: { system?: System; onCl
           (await adding.mutateAsync({
             project: at.project,
             systemId: system.id,
-            name: codeName(system.name),
+            name: nameInCode,
             environmentId: at.environment,
             dynamic: false,
           })));
@@ -52,9 +79,11 @@ export function NewConnectionDialog({ system, onClose }: { system?: System; onCl
         name,
         externalId,
         credentials,
+        variables: inputs.length > 0 ? variablesOf(inputs, filled) : undefined,
       });
       onClose();
-      navigate(path(namespace, "connections", made.id));
+      if (onMade) onMade();
+      else navigate(path(namespace, "connections", made.id));
     } catch {
       // The mutations have the error, which is shown below.
     }
@@ -72,15 +101,15 @@ export function NewConnectionDialog({ system, onClose }: { system?: System; onCl
       onSubmit={() => void submit()}
       onClose={onClose}
     >
-      <Select
-        name="Environment"
+      <SelectField
+        label="Environment"
         value={at?.environment ?? ""}
         onChange={setPlace}
         options={places.map((each) => [each.environment, each.name])}
       />
       {found.length > 0 && (
-        <Select
-          name="System, under the name that code uses"
+        <SelectField
+          label="System (the name that code uses)"
           value={template?.connectionTemplateId ?? ""}
           onChange={setChosen}
           options={found.map((each) => [
@@ -92,17 +121,16 @@ export function NewConnectionDialog({ system, onClose }: { system?: System; onCl
       {templates.data && found.length === 0 && (
         <p className="note">
           {system
-            ? `The environment gets ${system.name} under the name ${codeName(system.name)}.`
+            ? `The environment gets ${system.name} under the name ${nameInCode}.`
             : "This environment has no system yet. Open one under Systems, and connect it from there."}
         </p>
       )}
-      <Input name="Name" value={name} onChange={setName} required />
-      {template?.dynamic && (
-        <Input name="The user whose it is, by the id in your application" value={user} onChange={setUser} />
-      )}
+      <TextField label="Name" value={name} onChange={setName} required />
+      {template?.dynamic && <TextField label="End user (your ID)" value={user} onChange={setUser} />}
+      <InputFields inputs={inputs} values={filled} onChange={setEntered} />
       {schemes.length > 1 && (
-        <Select
-          name="How to authenticate"
+        <SelectField
+          label="How to authenticate"
           value={used ? idOf(used) : ""}
           onChange={setScheme}
           options={schemes.map((each) => [idOf(each), nameOf(each)])}
@@ -132,55 +160,5 @@ export function codeName(name: string): string {
       .replace(/[^a-z0-9]+/g, "-")
       .replace(/^-|-$/g, "")
       .slice(0, 60) || "system"
-  );
-}
-
-function Select({
-  name,
-  value,
-  options,
-  onChange,
-}: {
-  name: string;
-  value: string;
-  options: [string, string][];
-  onChange: (value: string) => void;
-}) {
-  return (
-    <label className="field">
-      <span>{name}</span>
-      <select className="input" value={value} onChange={(event) => onChange(event.target.value)}>
-        {options.map(([each, text]) => (
-          <option key={each} value={each}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-function Input({
-  name,
-  value,
-  onChange,
-  required,
-}: {
-  name: string;
-  value: string;
-  onChange: (value: string) => void;
-  required?: boolean;
-}) {
-  return (
-    <label className="field">
-      <span>{name}</span>
-      <input
-        className="input"
-        autoComplete="off"
-        required={required}
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
-      />
-    </label>
   );
 }

@@ -20,7 +20,7 @@ export function ReplayDialog({ project, run, onClose }: { project: string; run: 
     try {
       payload = text === kept ? undefined : JSON.parse(text);
     } catch {
-      setError(new Error("The payload is not JSON."));
+      setError(new Error("The payload is not valid JSON."));
       return;
     }
     action.mutate(
@@ -44,7 +44,7 @@ export function ReplayDialog({ project, run, onClose }: { project: string; run: 
       onClose={onClose}
     >
       <div className="field">
-        <label htmlFor="payload">Payload (JSON). As it is, the run gets the input that it had.</label>
+        <label htmlFor="payload">Payload (JSON). Without a change, the run gets its original input.</label>
         <textarea
           id="payload"
           className="input"

@@ -181,7 +181,7 @@ function JsonInput({
       element.setCustomValidity("");
       setWrong(false);
     } catch {
-      element.setCustomValidity("This is no JSON");
+      element.setCustomValidity("Invalid JSON");
       setWrong(true);
     }
   };

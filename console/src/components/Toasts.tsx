@@ -1,4 +1,5 @@
-import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useRef, useState } from "react";
+import { onWarning } from "../api/client";
 import { visible } from "../lib/text";
 import type { Tone } from "./basics";
 
@@ -10,6 +11,7 @@ interface Toast {
 
 const Say = createContext<(text: string, tone?: Tone) => void>(() => {});
 const SHOWN_MS = 6000;
+const WARNING_MS = 20_000;
 const MOST = 4;
 
 /** A function that shows a line for a moment: what an action came to. */
@@ -23,8 +25,10 @@ export function Toasts({ children }: { children: ReactNode }) {
   const say = useCallback((text: string, tone: Tone = "good") => {
     const id = ++last.current;
     setShown((before) => [...before, { id, text, tone }].slice(-MOST));
-    setTimeout(() => setShown((before) => before.filter((each) => each.id !== id)), SHOWN_MS);
+    const shownFor = tone === "warn" ? WARNING_MS : SHOWN_MS;
+    setTimeout(() => setShown((before) => before.filter((each) => each.id !== id)), shownFor);
   }, []);
+  useEffect(() => onWarning((text) => say(text, "warn")), [say]);
   return (
     <Say value={say}>
       {children}

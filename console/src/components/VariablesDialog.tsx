@@ -26,7 +26,7 @@ export function VariablesDialog({
   const submit = () => {
     change.mutate(changes, {
       onSuccess: () => {
-        say("The variables are stored. Pods use them within seconds.");
+        say("The variables are saved. Pods use them within seconds.");
         onClose();
       },
     });
@@ -38,7 +38,7 @@ export function VariablesDialog({
   return (
     <ActionDialog
       title="Variables"
-      verb={count === 1 ? "Store one change" : `Store ${count} changes`}
+      verb={count === 1 ? "Save one change" : `Save ${count} changes`}
       wide
       action={{ isPending: change.isPending, error: schema.error ?? change.error }}
       disabled={count === 0}
@@ -46,7 +46,7 @@ export function VariablesDialog({
       onClose={onClose}
     >
       {schema.isPending && <Loading what="the schema" />}
-      {shown && propertiesOf(shown).length === 0 && <p className="note">The project's schema names no variable.</p>}
+      {shown && propertiesOf(shown).length === 0 && <p className="note">The project's schema has no variables.</p>}
       {shown && <SchemaForm schema={shown} values={values} problems={problems} onChange={setValues} />}
     </ActionDialog>
   );

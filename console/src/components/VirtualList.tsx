@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type ReactNode, useEffect, useRef } from "react";
+import { type KeyboardEvent, type ReactNode, useEffect, useRef, useSyncExternalStore } from "react";
 
 const ROW = 36;
 const AHEAD = 12;
@@ -9,6 +9,7 @@ export function VirtualList<T>({
   label,
   columns,
   head,
+  narrow,
   items,
   keyOf,
   row,
@@ -17,12 +18,16 @@ export function VirtualList<T>({
   label: string;
   columns: string;
   head: string[];
+  /** What stays in a small window; cells of the class `wide` are left out there. */
+  narrow?: { columns: string; head: string[] };
   items: T[];
   keyOf: (item: T) => string;
   /** The link that is the row: it takes these styles, and is given the columns' widths. */
   row: (item: T, columns: string) => ReactNode;
   onEnd?: () => void;
 }) {
+  const small = useSmallWindow() ? narrow : undefined;
+  const shownColumns = small?.columns ?? columns;
   const scroll = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: items.length,
@@ -37,9 +42,15 @@ export function VirtualList<T>({
     if (items.length > 0 && last >= items.length - AHEAD) onEnd?.();
   }, [last, items.length, onEnd]);
   return (
-    <section className="table-scroll" ref={scroll} aria-label={label} tabIndex={0} onKeyDown={moveFocus}>
-      <div className="tr thead" style={{ gridTemplateColumns: columns }} aria-hidden="true">
-        {head.map((each) => (
+    <section
+      className={small ? "table-scroll narrow" : "table-scroll"}
+      ref={scroll}
+      aria-label={label}
+      tabIndex={0}
+      onKeyDown={moveFocus}
+    >
+      <div className="tr thead" style={{ gridTemplateColumns: shownColumns }} aria-hidden="true">
+        {(small?.head ?? head).map((each) => (
           <span key={each}>{each}</span>
         ))}
       </div>
@@ -51,11 +62,23 @@ export function VirtualList<T>({
             aria-setsize={items.length}
             aria-posinset={each.index + 1}
           >
-            {row(items[each.index] as T, columns)}
+            {row(items[each.index] as T, shownColumns)}
           </li>
         ))}
       </ul>
     </section>
+  );
+}
+
+const SMALL = window.matchMedia("(max-width: 860px)");
+
+function useSmallWindow(): boolean {
+  return useSyncExternalStore(
+    (listener) => {
+      SMALL.addEventListener("change", listener);
+      return () => SMALL.removeEventListener("change", listener);
+    },
+    () => SMALL.matches,
   );
 }
 

@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { ApiError } from "../api/client";
 import { shortName, visible } from "../lib/text";
 import { absolute, relative, useNow } from "../lib/time";
@@ -127,6 +127,9 @@ export function PageHead({
   crumbs?: ReactNode;
   children?: ReactNode;
 }) {
+  useEffect(() => {
+    if (typeof title === "string" && title) document.title = `${visible(title)} · Tieline`;
+  }, [title]);
   return (
     <header className="page-head">
       <div className="grow">

@@ -1,10 +1,12 @@
 import type { Connection } from "../api/connections";
+import type { Issue } from "../api/issues";
 import type { ProjectItem } from "../api/projects";
 import type { Run } from "../api/runs";
 import type { LateSchedule } from "../api/schedules";
 import type { Tone } from "../components/basics";
+import { refusal, SOON_MS } from "./connections";
+import { capped, counted, whatFailed } from "./issues";
 import { path } from "./links";
-import { refusal } from "./refusals";
 
 /** Something that is broken, or will be soon. */
 export interface Problem {
@@ -19,22 +21,26 @@ export interface Problem {
   weight: number;
 }
 
-const SOON_MS = 7 * 24 * 3600 * 1000;
-
 /** What there is to look at. */
 export interface Found {
   projects: ProjectItem[];
   dead: Run[];
+  /** Issues that are open or regressed, and were seen in the last day. */
+  issues: Issue[];
+  /** Runs that wait: for another attempt, or for a time. */
+  waiting: Run[];
   connections: Connection[];
   late: LateSchedule[];
 }
 
-/** What is broken, the worst first: environments, connections that are refused, dead letters, late schedules, what
- * expires soon. */
-export function problems({ projects, dead, connections, late }: Found, now: number): Problem[] {
+/** What is broken, the worst first: environments, connections that are refused, issues, dead letters, late schedules,
+ * runs that are being retried, what expires soon. */
+export function problems({ projects, dead, issues, waiting, connections, late }: Found, now: number): Problem[] {
   return [
     ...ofEnvironments(projects),
     ...ofRuns(dead, projects),
+    ...ofIssues(issues, projects, now),
+    ...ofRetries(waiting, projects),
     ...ofConnections(connections, now),
     ...ofSchedules(late),
   ].sort((one, other) => other.weight - one.weight || one.title.localeCompare(other.title));
@@ -48,7 +54,7 @@ function ofEnvironments(projects: ProjectItem[]): Problem[] {
         key: each.id,
         tone: "bad" as const,
         title: `${project.name} · ${each.name} ${each.status === "error" ? "is in error" : "did not roll out"}`,
-        detail: each.rollout?.reason ?? each.message ?? "",
+        detail: each.rollout?.message ?? each.message ?? each.rollout?.reason ?? "",
         since: each.lastDeployedAt || undefined,
         href: path("projects", project.id),
         weight: each.status === "error" ? 100 : 90,
@@ -57,30 +63,76 @@ function ofEnvironments(projects: ProjectItem[]): Problem[] {
 }
 
 function ofRuns(dead: Run[], projects: ProjectItem[]): Problem[] {
-  const groups = new Map<string, Run[]>();
-  for (const run of dead) {
-    const key = `${run.environmentId}/${run.task}`;
-    groups.set(key, [...(groups.get(key) ?? []), run]);
-  }
-  return [...groups].map(([key, runs]) => {
-    const first = runs[0] as Run;
-    const place = environmentOf(projects, first.environmentId);
-    const where = place ? `${place.project.name} · ${place.environment.name}` : "an environment that is gone";
-    const filters = new URLSearchParams({ status: "dead", task: first.task });
-    if (place) {
-      filters.set("project", place.project.id);
-      filters.set("environment", place.environment.name);
-    }
+  return byTask(dead).map((runs) => ({
+    ...ofTask("dead", runs, projects),
+    tone: "bad" as const,
+    title: `${runs.length} dead letter${runs.length === 1 ? "" : "s"} of ${runs[0].task}`,
+    weight: 61 + Math.min(runs.length, 8),
+  }));
+}
+
+const LATELY_MS = 3600 * 1000;
+
+function ofIssues(issues: Issue[], projects: ProjectItem[], now: number): Problem[] {
+  return issues.map((each) => {
+    const place = environmentOf(projects, each.environmentId);
+    const where = place ? `${place.project.name} · ${place.environment.name}` : "a deleted environment";
+    const isLately = now - Date.parse(each.lastSeen) < LATELY_MS;
+    const since = each.regressedIn ?? each.firstVersion;
+    const hit = [
+      counted(each.count, "run"),
+      ...(each.users ? [counted(each.users, "user", capped(each.users))] : []),
+      ...(since ? [`since ${since.name}`] : []),
+    ].join(", ");
     return {
-      key,
-      tone: "bad" as const,
-      title: `${runs.length} dead letter${runs.length === 1 ? "" : "s"} of ${first.task}`,
-      detail: `${where}: ${first.error?.message ?? "no error was reported"}`,
-      since: first.endedAt ?? first.queuedAt,
-      href: `/runs?${filters}`,
-      weight: 70 + Math.min(runs.length, 9),
+      key: `issue/${each.id}`,
+      tone: isLately || each.state === "regressed" ? ("bad" as const) : ("warn" as const),
+      title: `${each.task}: ${whatFailed(each)}${each.state === "regressed" ? " again" : ""}`,
+      detail: `${where}: ${hit}: ${each.message || "no error reported"}`,
+      since: each.lastSeen,
+      href: each.projectId ? path("projects", each.projectId, "issues", each.id) : "/issues",
+      weight: (isLately ? 70 : 50) + (each.state === "regressed" ? 5 : 0) + Math.min(Math.log10(each.count), 4),
     };
   });
+}
+
+/** Runs that failed and are being retried: an issue counts them only after the last attempt. */
+function ofRetries(waiting: Run[], projects: ProjectItem[]): Problem[] {
+  return byTask(waiting.filter((each) => each.error)).map((runs) => ({
+    ...ofTask("waiting", runs, projects),
+    tone: "warn" as const,
+    title: `${counted(runs.length, "run")} of ${runs[0].task} failed and ${runs.length === 1 ? "is" : "are"} being retried`,
+    weight: 55 + Math.min(runs.length / 100, 2),
+  }));
+}
+
+/** The runs of each task of each environment, as they are listed: the newest first. */
+function byTask(runs: Run[]): [Run, ...Run[]][] {
+  const groups = new Map<string, [Run, ...Run[]]>();
+  for (const run of runs) {
+    const key = `${run.environmentId}/${run.kind}/${run.task}`;
+    const group = groups.get(key);
+    if (group) group.push(run);
+    else groups.set(key, [run]);
+  }
+  return [...groups.values()];
+}
+
+function ofTask(status: "dead" | "waiting", runs: [Run, ...Run[]], projects: ProjectItem[]) {
+  const [first] = runs;
+  const place = environmentOf(projects, first.environmentId);
+  const where = place ? `${place.project.name} · ${place.environment.name}` : "a deleted environment";
+  const filters = new URLSearchParams({ status, task: first.task });
+  if (place) {
+    filters.set("project", place.project.id);
+    filters.set("environment", place.environment.name);
+  }
+  return {
+    key: `${status}/${first.environmentId}/${first.kind}/${first.task}`,
+    detail: `${where}: ${first.error?.message ?? "no error was reported"}`,
+    since: first.endedAt ?? first.queuedAt,
+    href: `/runs?${filters}`,
+  };
 }
 
 function ofConnections(connections: Connection[], now: number): Problem[] {
@@ -113,18 +165,16 @@ function ofConnections(connections: Connection[], now: number): Problem[] {
         },
       ];
     }
-    const expiry = credentials
-      .map((each) => each.expiresAt)
-      .filter((each): each is string => Boolean(each) && Date.parse(each as string) - now < SOON_MS)
-      .sort()[0];
-    if (expiry === undefined) return [];
+    const [first] = connection.expires;
+    if (!first || Date.parse(first.at) - now >= SOON_MS) return [];
+    const expiry = first.at;
     const title = `Connection ${connection.name} ${Date.parse(expiry) < now ? "has expired" : "expires soon"}`;
     return [
       {
         ...base,
         tone: "warn" as const,
         title,
-        detail: "Its credential is deleted then.",
+        detail: `Its ${first.what} expires and is not renewed automatically.`,
         since: expiry,
         weight: 40,
       },

@@ -1,4 +1,7 @@
-const WORDS = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+/g;
+import { shell } from "./commands";
+
+// As the command line splits words: digits belong to the letters before them.
+const WORDS = /[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z][a-z0-9]*|[0-9]+[a-z]*/g;
 const MOST = 60;
 const KEYWORDS = new Set(
   (
@@ -55,11 +58,4 @@ function literal(text: string): string {
     return code < 0x10000 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
   });
   return `"${escaped}"`;
-}
-
-/** One word of a shell, whatever it is. */
-function shell(text: string): string {
-  if (/^[A-Za-z0-9_./-]+$/.test(text) && !text.startsWith("-")) return text;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: a line that is pasted must not end early
-  return `'${text.replace(/[\x00-\x1f\x7f]/g, " ").replace(/'/g, `'\\''`)}'`;
 }

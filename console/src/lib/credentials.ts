@@ -51,7 +51,7 @@ export function planOf(scheme: Scheme | null | undefined): CredentialPlan {
     case "secret":
       return STRING(`Secret (sent as ${scheme.secret?.name ?? "a value"})`);
     case "hmac":
-      return STRING("Secret that requests are signed with");
+      return STRING("Signing secret");
     case "basic-auth":
       return { type: "basic-auth", part: "basicAuth", fields: PASSWORD };
     case "certificate":
@@ -61,7 +61,7 @@ export function planOf(scheme: Scheme | null | undefined): CredentialPlan {
         fields: [
           lines("certificate", "Certificate (PEM)"),
           lines("key", "Private key (PEM)"),
-          lines("ca", "Authority of the other side (PEM)", false),
+          lines("ca", "Certificate authority of the server (PEM)", false),
         ],
       };
     case "jwt-bearer":

@@ -94,3 +94,18 @@ export function excerpt(lines: DiffLine[]): (DiffLine | null)[] {
   });
   return result;
 }
+
+/** The lines of a unified diff; undefined stands for what is left out between them. */
+export function patchLines(diff: string): (DiffLine | undefined)[] {
+  const lines = diff.replace(/\n$/, "").split("\n");
+  const first = lines.findIndex((each) => each.startsWith("@@"));
+  const kinds: Record<string, DiffLine["kind"]> = { "+": "added", "-": "removed", " ": "same" };
+  if (first < 0) return [];
+  return lines
+    .slice(first + 1)
+    .filter((each) => !each.startsWith("\\"))
+    .map((each): DiffLine | undefined => {
+      const kind = kinds[each[0] ?? " "];
+      return kind && { kind, text: each.slice(1) };
+    });
+}

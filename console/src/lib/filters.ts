@@ -1,7 +1,8 @@
 import { useCallback, useMemo } from "react";
 import { useLocation, useSearch } from "wouter";
 
-/** Filters that live in the URL: what is set, and a way to change some of it. An empty value is left out. */
+/** Filters that live in the URL: what is set, and a way to change some of it. An empty value is left out; each line of a
+ * value is one of several, such as tags. */
 export function useFilters<Name extends string>(
   names: readonly Name[],
 ): [Record<Name, string>, (changes: Partial<Record<Name, string>>) => void] {
@@ -20,14 +21,14 @@ export function useFilters<Name extends string>(
 
 export function readFilters<Name extends string>(search: string, names: readonly Name[]): Record<Name, string> {
   const given = new URLSearchParams(search);
-  return Object.fromEntries(names.map((name) => [name, given.get(name) ?? ""])) as Record<Name, string>;
+  return Object.fromEntries(names.map((name) => [name, given.getAll(name).join("\n")])) as Record<Name, string>;
 }
 
 export function changedSearch(search: string, changes: Record<string, string | undefined>): string {
   const params = new URLSearchParams(search);
   for (const [name, value] of Object.entries(changes)) {
-    if (value) params.set(name, value);
-    else params.delete(name);
+    params.delete(name);
+    for (const each of value ? value.split("\n") : []) params.append(name, each);
   }
   return params.toString();
 }

@@ -71,6 +71,11 @@ export function between(start: string, end: string): number {
   return new Date(end).getTime() - new Date(start).getTime();
 }
 
+/** The time so many hours from now, for the API. */
+export function inHours(hours: number): string {
+  return new Date(Date.now() + hours * HOUR).toISOString();
+}
+
 let now = Date.now();
 const listeners = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | undefined;

@@ -1,29 +1,49 @@
-import { useCallback, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { Link } from "wouter";
-import { type Connection, type ConnectionState, stateOf, useConnections } from "../api/connections";
+import { type Connection, useConnections } from "../api/connections";
+import { useMore } from "../api/queries";
 import { useSystems } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { Badge, Empty, Failure, Loading, PageHead, Time, type Tone } from "../components/basics";
+import { Choice } from "../components/filters";
 import { NewConnectionDialog } from "../components/NewConnectionDialog";
 import { VirtualList } from "../components/VirtualList";
+import { type ConnectionState, pastRefusal, soon, stateOf } from "../lib/connections";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
 import { useNow } from "../lib/time";
-import { Choice } from "./RunsPage";
 
-const COLUMNS = "118px minmax(140px, 1.2fr) minmax(120px, 1fr) minmax(0, 1.6fr) 110px 96px";
-const HEAD = ["State", "Name", "System", "What is wrong", "Expires", "Changed"];
+const COLUMNS = "128px minmax(140px, 1.2fr) minmax(120px, 1fr) minmax(0, 1.6fr) 96px 110px 96px";
+const HEAD = ["State", "Name", "System", "What is wrong", "Last success", "Last refusal", "Expires"];
 const TONES: Record<ConnectionState, Tone> = {
   refused: "bad",
+  invalid: "bad",
   expired: "bad",
+  "not authorised": "warn",
   "expires soon": "warn",
   works: "good",
   "not checked": "idle",
 };
+/** In a small window: what works, and what is wrong. */
+const NARROW = {
+  columns: "128px minmax(90px, 1fr) minmax(150px, 1.6fr)",
+  head: ["State", "Name", "What is wrong"],
+};
 /** Not a state: what no template and no activation uses. */
 const UNUSED = "unused";
-const WORST: ConnectionState[] = ["refused", "expired", "expires soon", "not checked", "works"];
+/** The API knows of all connections what ends, and not only of those that are loaded. */
+const EXPIRING = "expires soon";
+const ASKED = [UNUSED, EXPIRING];
+const WORST: ConnectionState[] = [
+  "refused",
+  "invalid",
+  "expired",
+  "not authorised",
+  "expires soon",
+  "not checked",
+  "works",
+];
 
 export function ConnectionBadge({ state }: { state: ConnectionState }) {
   return <Badge tone={TONES[state]}>{state}</Badge>;
@@ -33,24 +53,25 @@ export default function ConnectionsPage() {
   const { canEdit, namespace } = useOrganisation();
   const [making, setMaking] = useState(false);
   const [filters, change] = useFilters(["search", "state", "system"] as const);
-  const connections = useConnections({ unused: filters.state === UNUSED });
-  const systems = useSystems("");
   const now = useNow();
+  const connections = useConnections({
+    unused: filters.state === UNUSED,
+    endsBefore: filters.state === EXPIRING ? soon(now) : undefined,
+  });
+  const systems = useSystems("");
   const names = useMemo(
     () => new Map(systems.data?.pages.flatMap((each) => each.items).map((each) => [each.id, each.name])),
     [systems.data],
   );
   const all = useMemo(() => connections.data?.pages.flatMap((each) => each.items) ?? [], [connections.data]);
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = connections;
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useMore(connections);
   const items = all
     .filter((each) => each.name.toLowerCase().includes(filters.search.toLowerCase()))
     .filter((each) => !filters.system || each.systemId === filters.system)
     .map((connection) => ({ connection, ...stateOf(connection, now) }))
-    .filter((each) => !filters.state || filters.state === UNUSED || each.state === filters.state)
+    .filter((each) => !filters.state || ASKED.includes(filters.state) || each.state === filters.state)
     .sort((one, other) => WORST.indexOf(one.state) - WORST.indexOf(other.state));
+  const filtered = all.length > 0 || ASKED.includes(filters.state);
   const total = connections.data?.pages[0]?.totalCount;
   return (
     <>
@@ -59,7 +80,7 @@ export default function ConnectionsPage() {
         sub={
           total === undefined
             ? undefined
-            : `${total} with credentials of systems; the worst first${hasNextPage ? ` of the ${all.length} that are loaded` : ""}`
+            : `${total} with credentials of systems; the worst first${connections.hasNextPage ? ` of the ${all.length} that are loaded` : ""}`
         }
       >
         {canEdit && (
@@ -97,18 +118,19 @@ export default function ConnectionsPage() {
           <Loading what="connections" />
         ) : items.length === 0 ? (
           <Empty
-            title={all.length ? "No connection is like that" : "No connection yet"}
-            commands={all.length ? [] : [`kubectl explain connection.spec`, `tieline connections connect --help`]}
+            title={filtered ? "No connections match these filters" : "No connection yet"}
+            commands={filtered ? [] : [`kubectl explain connection.spec`, `tieline connections connect --help`]}
           >
-            {all.length
+            {filtered
               ? undefined
-              : "A connection joins a system and credentials. Make one here, with a manifest, or by REST."}
+              : "A connection adds credentials to a system. Create one here, with a manifest, or by REST."}
           </Empty>
         ) : (
           <VirtualList
             label="Connections"
             columns={COLUMNS}
             head={HEAD}
+            narrow={NARROW}
             items={items}
             keyOf={(each) => each.connection.id}
             onEnd={onEnd}
@@ -122,14 +144,17 @@ export default function ConnectionsPage() {
                   <ConnectionBadge state={each.state} />
                 </span>
                 <span className="cut">{each.connection.name}</span>
-                <span className="cut dim">{systemOf(each.connection, names)}</span>
+                <span className="cut dim wide">{systemOf(each.connection, names)}</span>
                 <span className="cut dim" title={visible(each.errors.join("; "))}>
                   {visible(each.errors.join("; "))}
                 </span>
-                <span className="dim">{each.expires ? <Time value={each.expires} /> : ""}</span>
-                <span className="dim">
-                  <Time value={each.connection.updatedAt} />
+                <span className="dim wide">
+                  <Time value={each.connection.lastSuccessAt} never="" />
                 </span>
+                <span className="dim wide" title={pastRefusal(each.connection)}>
+                  <Time value={each.connection.lastRefusal?.lastAt} never="" />
+                </span>
+                <span className="dim wide">{each.expires ? <Time value={each.expires} /> : ""}</span>
               </Link>
             )}
           />

@@ -13,11 +13,11 @@ import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { Dialog } from "../components/Dialog";
+import { Choice } from "../components/filters";
 import { VirtualList } from "../components/VirtualList";
 import { useFilters } from "../lib/filters";
 import { path, safeUrl } from "../lib/links";
 import { visible } from "../lib/text";
-import { Choice } from "./RunsPage";
 
 const COLUMNS = "76px minmax(160px, 1.4fr) minmax(160px, 2fr)";
 const TONES = { error: "bad", warning: "warn", info: "info" } as const;
@@ -124,8 +124,8 @@ function Operations({
       <Failure error={actions.error} />
       {version && actions.isPending && <Loading what="operations" />}
       {actions.data && items.length === 0 && (
-        <Empty title={all.length ? "No operation is like that" : "No operation"}>
-          {all.length ? undefined : "The description has none that could be read: see what was found."}
+        <Empty title={all.length ? "No operations match this search" : "No operation"}>
+          {all.length ? undefined : "No operation in the description could be read: see the findings."}
         </Empty>
       )}
       {items.length > 0 && (
@@ -165,7 +165,7 @@ function Findings({ connector, version }: { connector: string; version: string |
   const messages = found.data?.messages ?? [];
   return (
     <Card
-      title="Found at the import"
+      title="Import findings"
       flush
       aside={
         found.data && (
@@ -177,7 +177,7 @@ function Findings({ connector, version }: { connector: string; version: string |
     >
       <Failure error={found.error} />
       {found.isPending && <Loading what="findings" />}
-      {found.data && messages.length === 0 && <div className="card-body dim">Nothing is wrong with it.</div>}
+      {found.data && messages.length === 0 && <div className="card-body dim">No problems found.</div>}
       <ul className="scroll" aria-label="Findings" tabIndex={messages.length > 0 ? 0 : undefined}>
         {messages.map((each, at) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: findings have no identity
@@ -224,7 +224,7 @@ function SystemDialog({
   if (made) {
     return (
       <Dialog
-        title={`Make a system of ${connector.name}`}
+        title={`Create a system from ${connector.name}`}
         onClose={onClose}
         foot={
           <button
@@ -248,7 +248,7 @@ function SystemDialog({
   }
   return (
     <ActionDialog
-      title={`Make a system of ${connector.name}`}
+      title={`Create a system from ${connector.name}`}
       verb="Create"
       action={making}
       onSubmit={() => making.mutate({ version, ...values })}

@@ -1,12 +1,13 @@
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
 import { type ProjectItem, useProjects } from "../api/projects";
-import { type Run, type RunFilters, useBacklog, useRuns } from "../api/runs";
+import { RUN_FILTERS, type Run, type RunFilters, useBacklog, useRuns } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ManyRunsDialog } from "../components/ManyRunsDialog";
 import { environmentOf } from "../lib/attention";
 import { byTask, depthOf, type TaskBacklog } from "../lib/backlog";
+import { readFilters } from "../lib/filters";
 import { visible } from "../lib/text";
 
 const MOST = 200;
@@ -30,7 +31,7 @@ export default function DeadLettersPage() {
         title="Events and dead letters"
         sub={
           items &&
-          `${count === 1 ? "1 was given up and waits" : `${count} were given up and wait`} for somebody; ${waiting.reduce((sum, each) => sum + depthOf(each), 0)} wait or run`
+          `${count === 1 ? "1 dead letter needs" : `${count} dead letters need`} action; ${waiting.reduce((sum, each) => sum + depthOf(each), 0)} events wait or run`
         }
       />
       <Failure error={backlog.error ?? dead.error ?? projects.error} />
@@ -47,12 +48,12 @@ export default function DeadLettersPage() {
       </Card>
       <Card title="Waiting" flush aside={<span className="small dim">the oldest first</span>}>
         {backlog.isPending && <Loading what="what waits" />}
-        {items && waiting.length === 0 && <div className="card-body dim">No event waits, and none runs.</div>}
+        {items && waiting.length === 0 && <div className="card-body dim">No events are queued or running.</div>}
         {waiting.map((each) => (
           <WaitingRow key={each.key} group={each} projects={places} />
         ))}
       </Card>
-      {backlog.data?.more && <p className="note">There are more tasks and keys than are counted here.</p>}
+      {backlog.data?.more && <p className="note">More tasks and keys exist than are counted here.</p>}
     </>
   );
 }
@@ -152,16 +153,4 @@ function Keys({ group, filters }: { group: TaskBacklog; filters: RunFilters }) {
   );
 }
 
-const NONE: RunFilters = {
-  project: "",
-  environment: "",
-  status: "",
-  kind: "",
-  task: "",
-  user: "",
-  version: "",
-  key: "",
-  search: "",
-  start: "",
-  end: "",
-};
+const NONE: RunFilters = readFilters("", RUN_FILTERS);

@@ -3,9 +3,9 @@ import { SEVERITIES, useLogs } from "../api/logs";
 import { useProjects } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
 import { Empty, Failure, Loading, PageHead } from "../components/basics";
+import { Choice, Typed } from "../components/filters";
 import { LogLines } from "../components/LogLines";
 import { useFilters } from "../lib/filters";
-import { Choice, Typed } from "./RunsPage";
 
 const FILTERS = ["project", "environment", "severity", "search"] as const;
 const STEP = 300;

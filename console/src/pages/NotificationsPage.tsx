@@ -1,8 +1,17 @@
 import { useState } from "react";
-import { type Channel, useChannelAction, useChannels } from "../api/notifications";
+import {
+  type Channel,
+  type NewChannel,
+  useChannelDeletion,
+  useChannels,
+  useChannelTest,
+  useNewChannel,
+} from "../api/notifications";
 import { useOrganisation } from "../app/organisation";
 import { ActionDialog } from "../components/ActionDialog";
-import { Badge, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { Badge, Command, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { CheckField, NumberField, problemsOf, SelectField, TextField } from "../components/fields";
+import { newSigningSecret } from "../lib/notifications";
 import { visible } from "../lib/text";
 
 export default function NotificationsPage() {
@@ -12,7 +21,7 @@ export default function NotificationsPage() {
   const items = channels.data?.items ?? [];
   return (
     <>
-      <PageHead title="Notifications" sub="Where people are told of what fails">
+      <PageHead title="Notifications" sub="Who is notified about failures, and how">
         {canEdit && (
           <button type="button" className="button primary" onClick={() => setMaking(true)}>
             New channel…
@@ -24,7 +33,8 @@ export default function NotificationsPage() {
         {channels.isPending && <Loading what="channels" />}
         {channels.data && items.length === 0 && (
           <Empty title="No channel" commands={["kubectl explain notificationchannel.spec"]}>
-            A channel is a Slack webhook, a signed webhook of yours, or a mail server.
+            A channel is a Slack webhook, a signed webhook or e-mail. The settings of a project select what is sent
+            to it.
           </Empty>
         )}
         {items.map((each) => (
@@ -38,8 +48,10 @@ export default function NotificationsPage() {
 
 function ChannelRow({ channel }: { channel: Channel }) {
   const { canEdit } = useOrganisation();
-  const action = useChannelAction();
+  const test = useChannelTest(channel.id);
   const [asking, setAsking] = useState(false);
+  const { config } = channel;
+  const where = config.url ?? (config.host ? `${config.host} → ${(config.to ?? []).join(", ")}` : undefined);
   return (
     <section className="problem" aria-label={`Channel ${channel.name}`}>
       <div className="grow stack-s">
@@ -49,72 +61,183 @@ function ChannelRow({ channel }: { channel: Channel }) {
           {channel.ready === true && <Badge tone="good">ready</Badge>}
           {channel.ready === false && <Badge tone="bad">not ready</Badge>}
         </div>
-        <div className="dim cut">{channel.config.url ?? channel.config.host}</div>
+        {where && <div className="dim cut">{visible(where)}</div>}
         {channel.message && <div className="dim">{visible(channel.message)}</div>}
         <div className="small dimmer">
-          last delivered <Time value={channel.lastDeliveredAt} />
+          last delivered <Time value={channel.last_delivered_at} />
         </div>
+        <Failure error={test.error} />
+        {channel.test && <TestState test={channel.test} />}
       </div>
       {canEdit && (
-        <button type="button" className="button small quiet" onClick={() => setAsking(true)}>
-          Delete…
-        </button>
+        <div className="row">
+          <button
+            type="button"
+            className="button small"
+            disabled={test.isPending || channel.test?.state === "sending"}
+            onClick={() => test.mutate()}
+          >
+            Send a test
+          </button>
+          <button type="button" className="button small quiet danger" onClick={() => setAsking(true)}>
+            Delete…
+          </button>
+        </div>
       )}
-      {asking && (
-        <ActionDialog
-          title={`Delete ${channel.name}`}
-          verb="Delete"
-          danger
-          action={action}
-          onSubmit={() => action.mutate({ type: "delete", channel: channel.id })}
-          onClose={() => setAsking(false)}
-        >
-          <p>Notifications that use it are not delivered any more.</p>
-        </ActionDialog>
-      )}
+      {asking && <DeleteDialog channel={channel} onClose={() => setAsking(false)} />}
     </section>
   );
 }
 
+function TestState({ test }: { test: NonNullable<Channel["test"]> }) {
+  const when = <Time value={test.requested_at} />;
+  if (test.state === "delivered") return <div className="note good">The test message of {when} was delivered.</div>;
+  if (test.state === "failed") return <div className="note bad">The test message of {when} was not delivered.</div>;
+  return <div className="note">Sending the test message…</div>;
+}
+
+function DeleteDialog({ channel, onClose }: { channel: Channel; onClose: () => void }) {
+  const deletion = useChannelDeletion(channel.id);
+  return (
+    <ActionDialog
+      title={`Delete ${channel.name}`}
+      verb="Delete"
+      danger
+      action={deletion}
+      onSubmit={() => deletion.mutate()}
+      onClose={onClose}
+    >
+      <p>Its secret is deleted, too. You cannot delete a channel that notifications use.</p>
+    </ActionDialog>
+  );
+}
+
+type Security = "starttls" | "tls" | "none";
+
+const FIELDS = {
+  name: "",
+  url: "",
+  secret: "",
+  host: "",
+  from: "",
+  to: "",
+  username: "",
+  password: "",
+};
+
 function ChannelDialog({ onClose }: { onClose: () => void }) {
-  const action = useChannelAction();
-  const [type, setType] = useState<"slack" | "webhook">("slack");
-  const [values, setValues] = useState({ name: "", url: "", secret: "" });
-  const submit = () => {
-    const config = type === "slack" ? { url: values.url } : { url: values.url, secret: values.secret };
-    action.mutate({ type: "create", channel: { name: values.name, type, config } }, { onSuccess: onClose });
+  const making = useNewChannel();
+  const [type, setType] = useState<NewChannel["type"]>("slack");
+  const [values, setValues] = useState(FIELDS);
+  const [port, setPort] = useState<number>();
+  const [security, setSecurity] = useState<Security>("starttls");
+  const [signsIn, setSignsIn] = useState(true);
+  const config = (): NewChannel["config"] => {
+    if (type === "slack") return { url: values.url.trim() };
+    if (type === "webhook") return { url: values.url.trim(), secret: values.secret.trim() };
+    return {
+      host: values.host.trim(),
+      from: values.from.trim(),
+      to: values.to.split(/[\s,;]+/).filter(Boolean),
+      security,
+      ...(port === undefined ? {} : { port }),
+      ...(signsIn && security !== "none" ? { username: values.username, password: values.password } : {}),
+    };
   };
-  const field = (name: keyof typeof values, label: string, kind = "text") => (
-    <div className="field">
-      <label htmlFor={`channel-${name}`}>{label}</label>
-      <input
-        id={`channel-${name}`}
-        className="input"
-        type={kind}
-        autoComplete="off"
-        required
-        value={values[name]}
-        onChange={(event) => setValues({ ...values, [name]: event.target.value })}
-      />
-    </div>
+  const submit = () => making.mutate({ name: values.name, type, config: config() }, { onSuccess: onClose });
+  const problems = problemsOf(making.error);
+  const field = (name: keyof typeof FIELDS, label: string, kind?: "password" | "url" | "email", hint?: string) => (
+    <TextField
+      label={label}
+      kind={kind}
+      required
+      hint={hint}
+      problem={problems.get(name === "name" ? name : `config.${name}`)}
+      value={values[name]}
+      onChange={(value) => setValues({ ...values, [name]: value })}
+    />
   );
   return (
-    <ActionDialog title="New channel" verb="Create" action={action} onSubmit={submit} onClose={onClose}>
-      <div className="field">
-        <label htmlFor="channel-type">Type (a mail server is set up by a manifest)</label>
-        <select
-          id="channel-type"
-          className="input"
-          value={type}
-          onChange={(event) => setType(event.target.value === "slack" ? "slack" : "webhook")}
-        >
-          <option value="slack">Slack</option>
-          <option value="webhook">Signed webhook</option>
-        </select>
-      </div>
+    <ActionDialog title="New channel" verb="Create" action={making} onSubmit={submit} onClose={onClose}>
+      <SelectField
+        label="Type"
+        value={type}
+        onChange={(value) => setType(value as NewChannel["type"])}
+        options={[
+          ["slack", "Slack"],
+          ["webhook", "Signed webhook"],
+          ["email", "E-mail"],
+        ]}
+      />
       {field("name", "Name")}
-      {field("url", "URL", type === "slack" ? "password" : "url")}
-      {type === "webhook" && field("secret", "Signing secret: whsec_ and at least 24 bytes in base64", "password")}
+      {type === "slack" && field("url", "URL", "password", "The secret URL of an incoming webhook")}
+      {type === "webhook" && (
+        <>
+          {field("url", "URL", "url")}
+          {field("secret", "Signing secret", "password", "whsec_ and 24 to 64 bytes in base64")}
+          <NewSecret onMade={(secret) => setValues({ ...values, secret })} />
+        </>
+      )}
+      {type === "email" && (
+        <>
+          {field("host", "Mail server (SMTP)")}
+          <SelectField
+            label="Encryption"
+            value={security}
+            onChange={(value) => setSecurity(value as Security)}
+            options={[
+              ["starttls", "STARTTLS"],
+              ["tls", "TLS"],
+              ["none", "none (no password)"],
+            ]}
+          />
+          <NumberField
+            label="Port"
+            required={false}
+            min={1}
+            max={65535}
+            hint={`Default: ${{ starttls: 587, tls: 465, none: 25 }[security]}`}
+            value={port}
+            onChange={setPort}
+          />
+          {field("from", "Sender", "email")}
+          {field("to", "Recipients", undefined, "At most 20 addresses, separated by commas")}
+          {security !== "none" && (
+            <CheckField label="The server requires a password" checked={signsIn} onChange={setSignsIn} />
+          )}
+          {security !== "none" && signsIn && (
+            <>
+              {field("username", "User name")}
+              {field("password", "Password", "password")}
+            </>
+          )}
+        </>
+      )}
     </ActionDialog>
+  );
+}
+
+/** Generates a signing secret, and shows it once for the receiver. */
+function NewSecret({ onMade }: { onMade: (secret: string) => void }) {
+  const [made, setMade] = useState("");
+  const make = () => {
+    const secret = newSigningSecret();
+    setMade(secret);
+    onMade(secret);
+  };
+  if (!made) {
+    return (
+      <div>
+        <button type="button" className="button small" onClick={make}>
+          Generate a secret
+        </button>
+      </div>
+    );
+  }
+  return (
+    <div className="stack-s">
+      <span className="note warn">Copy it to the receiver now: it is not shown again.</span>
+      <Command>{made}</Command>
+    </div>
   );
 }

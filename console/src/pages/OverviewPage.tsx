@@ -1,14 +1,17 @@
 import { useMemo } from "react";
 import { Link } from "wouter";
-import { useConnections } from "../api/connections";
+import { useConnections, useEndingCount } from "../api/connections";
+import { useIssues } from "../api/issues";
 import { type ProjectItem, type Summary, useProjects, useSummary } from "../api/projects";
-import { useRuns } from "../api/runs";
+import { FAILED, useRuns } from "../api/runs";
 import { useLateSchedules } from "../api/schedules";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { RunsChart } from "../components/RunsChart";
 import { EnvironmentBadge } from "../components/status";
 import { type Problem, problems } from "../lib/attention";
+import { exampleFor } from "../lib/commands";
+import { SOON_DAYS, soon } from "../lib/connections";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
 import { useNow } from "../lib/time";
@@ -16,6 +19,8 @@ import { useNow } from "../lib/time";
 const HOUR = 3_600_000;
 const BUCKETS = 24;
 const MOST_DEAD = 200;
+const MOST_ISSUES = 100;
+const MOST_WAITING = 200;
 
 /** The last 24 whole hours and the one that runs. */
 function useDay() {
@@ -34,22 +39,28 @@ export function OverviewPage() {
   const day = useDay();
   const summary = useSummary(day.start, day.end, BUCKETS);
   const dead = useRuns({ status: "dead" }, { discarded: false, replayed: false, first: MOST_DEAD });
+  const waiting = useRuns({ status: "waiting" }, { first: MOST_WAITING });
+  const issues = useIssues({ since: day.start }, { first: MOST_ISSUES });
   const connections = useConnections();
   const late = useLateSchedules();
   const now = useNow();
   const letters = dead.data?.pages[0];
+  const open = issues.data?.pages[0];
+  const retried = waiting.data?.pages[0];
   const found = useMemo(
     () =>
       problems(
         {
           projects: projects.data ?? [],
           dead: letters?.items ?? [],
+          issues: open?.items ?? [],
+          waiting: retried?.items ?? [],
           connections: connections.data?.pages.flatMap((each) => each.items) ?? [],
           late: late.data?.items ?? [],
         },
         now,
       ),
-    [projects.data, letters, connections.data, late.data, now],
+    [projects.data, letters, open, retried, connections.data, late.data, now],
   );
   if (projects.isPending) return <Loading what="the organisation" />;
   if (!projects.data) return <Failure error={projects.error} />;
@@ -64,12 +75,22 @@ export function OverviewPage() {
             projects={projects.data}
             summary={summary.data}
             dead={letters?.totalCount}
+            day={day}
             base={`/${organisation.namespace}`}
           />
           <Attention
             found={found}
-            failures={[dead.error, connections.error, late.error]}
-            pending={dead.isPending || connections.isPending || late.isPending}
+            failures={[dead.error, issues.error, waiting.error, connections.error, late.error, summary.error]}
+            pending={
+              dead.isPending ||
+              issues.isPending ||
+              waiting.isPending ||
+              connections.isPending ||
+              late.isPending ||
+              summary.isPending
+            }
+            failed={summary.data?.totalErrors.current ?? 0}
+            failedHref={failedOf(`/${organisation.namespace}`, day)}
             base={`/${organisation.namespace}`}
           />
           <Card title="Runs in the last 24 hours" aside={<Legend />}>
@@ -90,14 +111,31 @@ export function OverviewPage() {
   );
 }
 
+interface Day {
+  start: string;
+  end: string;
+}
+
+/** The runs that are counted as failed. */
+function failedOf(base: string, day: Day): string {
+  return `${base}/runs?${new URLSearchParams({ status: FAILED, ...day })}`;
+}
+
 function NoProjects({ namespace }: { namespace: string }) {
+  const { canEdit } = useOrganisation();
   return (
     <div className="card">
-      <Empty
-        title="No project yet"
-        commands={["tieline run examples/quickstart", `kubectl apply -n ${namespace} -k examples/quickstart`]}
-      >
-        A project is the code that connects systems. Write one, or start from the example:
+      <Empty title="No project yet" commands={["tieline init orders", exampleFor(namespace)]}>
+        {canEdit && (
+          <>
+            <Link className="button primary" href={path(namespace, "new-project")}>
+              New project
+            </Link>
+            <br />
+          </>
+        )}
+        A project is the code that connects systems. Begin with a template here, with files on your machine, or with
+        manifests:
       </Empty>
     </div>
   );
@@ -107,11 +145,13 @@ function Tiles({
   projects,
   summary,
   dead,
+  day,
   base,
 }: {
   projects: ProjectItem[];
   summary: Summary | undefined;
   dead: number | undefined;
+  day: Day;
   base: string;
 }) {
   const environments = projects.flatMap((each) => each.environments);
@@ -129,16 +169,30 @@ function Tiles({
         name="Runs, 24 h"
         value={summary?.totalExecutions.current}
         note={summary && `${summary.totalExecutions.past.toLocaleString()} the day before`}
-        href={`${base}/runs`}
+        href={`${base}/runs?${new URLSearchParams({ ...day })}`}
       />
       <Tile
         name="Failed, 24 h"
         value={current}
         note={summary && `${summary.totalErrors.past} the day before`}
-        href={`${base}/runs?status=failed`}
+        href={failedOf(base, day)}
       />
-      <Tile name="Dead letters" value={dead} href={`${base}/runs?status=dead`} />
+      <Tile name="Dead letters" value={dead} href={`${base}/dead-letters`} />
+      <Expiring base={base} />
     </div>
+  );
+}
+
+/** Connections of which a credential, a token or a certificate ends soon. */
+function Expiring({ base }: { base: string }) {
+  const count = useEndingCount(soon(useNow()));
+  return (
+    <Tile
+      name="Expires soon"
+      value={count.data}
+      note={`connections, within ${SOON_DAYS} days`}
+      href={`${base}/connections?${new URLSearchParams({ state: "expires soon" })}`}
+    />
   );
 }
 
@@ -166,11 +220,16 @@ function Attention({
   found,
   failures,
   pending,
+  failed,
+  failedHref,
   base,
 }: {
   found: Problem[];
   failures: unknown[];
   pending: boolean;
+  /** Runs that failed in the last day. */
+  failed: number;
+  failedHref: string;
   base: string;
 }) {
   return (
@@ -198,12 +257,28 @@ function Attention({
         (pending ? (
           <Loading what="what is broken" />
         ) : (
-          <div className="problem">
-            <span className="dot good" />
-            Nothing is broken.
-          </div>
+          <Nothing failed={failed} href={failedHref} isKnown={!failures.some(Boolean)} />
         ))}
     </Card>
+  );
+}
+
+function Nothing({ failed, href, isKnown }: { failed: number; href: string; isKnown: boolean }) {
+  if (!isKnown) return null;
+  if (failed > 0) {
+    return (
+      <Link className="problem" href={href}>
+        <span className="dot warn" />
+        Nothing is left to do. {failed.toLocaleString()} {failed === 1 ? "run" : "runs"} failed in the last 24
+        hours.
+      </Link>
+    );
+  }
+  return (
+    <div className="problem">
+      <span className="dot good" />
+      Nothing is broken.
+    </div>
   );
 }
 

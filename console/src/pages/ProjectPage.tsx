@@ -1,4 +1,4 @@
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { Link } from "wouter";
 import {
   type Environment,
@@ -9,25 +9,32 @@ import {
   useVersions,
   type Version,
 } from "../api/projects";
+import { useReleases } from "../api/releases";
 import { useOrganisation } from "../app/organisation";
-import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Person, Time } from "../components/basics";
+import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Person, Pre, Time } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { DeployDialog, ResumeDialog, SuspendDialog } from "../components/DeployDialog";
+import { IssuesCard } from "../components/IssueParts";
+import { page } from "../components/page";
+import { ReleasesCard, RollBack, releasePath } from "../components/Releases";
 import { EnvironmentBadge } from "../components/status";
 import { WebhookForm } from "../components/WebhookForm";
-import { safeUrl } from "../lib/links";
+import { path, safeUrl } from "../lib/links";
+import { headline } from "../lib/releases";
 import { visible } from "../lib/text";
 
-const CodeView = lazy(() => import("../components/CodeView"));
+const CodeView = page(() => import("../components/CodeView"), "code");
 
 export default function ProjectPage({ project }: { project: string }) {
-  const { namespace } = useOrganisation();
+  const { namespace, canEdit } = useOrganisation();
   const found = useProject(project);
   const versions = useVersions(project);
   if (found.isPending) return <Loading what="the project" />;
   if (!found.data) return <Failure error={found.error} />;
   const data = found.data;
   const list = versions.data?.items ?? [];
+  const broken = data.environments.filter(isBroken);
+  const worst = broken.find((each) => each.status === "error") ?? broken[0] ?? data.environments[0];
   return (
     <>
       <PageHead
@@ -35,6 +42,7 @@ export default function ProjectPage({ project }: { project: string }) {
         crumbs={<Link href={`/${namespace}/projects`}>Projects</Link>}
         sub={
           <>
+            {worst && <EnvironmentBadge environment={worst} />}
             <span>
               {data.environments.length === 1 ? "one environment" : `${data.environments.length} environments`}
             </span>
@@ -44,29 +52,42 @@ export default function ProjectPage({ project }: { project: string }) {
           </>
         }
       >
+        {canEdit && (
+          <Link className="button primary" href={path(namespace, "projects", data.id, "edit")}>
+            Edit code
+          </Link>
+        )}
         <Link className="button" href={`/${namespace}/runs?project=${data.id}`}>
           Runs
         </Link>
         <Link className="button" href={`/${namespace}/logs?project=${data.id}`}>
           Logs
         </Link>
+        <Link className="button" href={path(namespace, "projects", data.id, "settings")}>
+          Settings
+        </Link>
       </PageHead>
       <Failure error={found.error} />
       <OwnedNote object={data.id} />
+      {broken.map((each) => (
+        <Broken key={each.id} environment={each} project={data} versions={list} />
+      ))}
       <div className="grid">
         {data.environments.map((each) => (
           <EnvironmentCard key={each.id} environment={each} project={data} versions={list} />
         ))}
       </div>
+      <IssuesCard namespace={namespace} project={data.id} />
       <div className="split">
-        <Versions
-          versions={list}
-          environments={data.environments}
-          error={versions.error}
-          pending={versions.isPending}
-        />
+        <ReleasesCard project={data} versions={list} />
         <WebhookForm project={data} />
       </div>
+      <Versions
+        versions={list}
+        environments={data.environments}
+        error={versions.error}
+        pending={versions.isPending}
+      />
       <Card
         title="Code"
         flush
@@ -80,12 +101,11 @@ export default function ProjectPage({ project }: { project: string }) {
               `kubectl create configmap code -n ${namespace} --from-file=main.py`,
             ]}
           >
-            Put main.py into a ConfigMap that the project names.
+            Write them under <em>Edit code</em>, deploy them, or put main.py into a ConfigMap that the project
+            names.
           </Empty>
         ) : (
-          <Suspense fallback={<Loading what="the code" />}>
-            <CodeOf project={data} />
-          </Suspense>
+          <CodeOf project={data} />
         )}
       </Card>
       <ChangesCard object={data.id} />
@@ -105,6 +125,44 @@ function CodeOf({ project }: { project: Project }) {
 
 const NONE: Finding[] = [];
 
+function isBroken(environment: Environment): boolean {
+  return environment.status === "error" || environment.rollout?.state === "failed";
+}
+
+/** What is wrong with an environment: the error with its file and line, what serves, and the way back. */
+function Broken({
+  environment,
+  project,
+  versions,
+}: {
+  environment: Environment;
+  project: Project;
+  versions: Version[];
+}) {
+  const { namespace } = useOrganisation();
+  const newest = useReleases(project.id, environment.id).data?.items[0];
+  const message = environment.message ?? environment.rollout?.message ?? environment.rollout?.reason ?? "";
+  const [first, rest] = headline(message);
+  return (
+    <section className="note bad stack-s" aria-label={`What is wrong with ${environment.name}`}>
+      <strong>{visible(first) || `${environment.name} is in error`}</strong>
+      {rest && <Pre tone="error">{rest}</Pre>}
+      <div className="row wrap">
+        <span>
+          {environment.servingVersion ? `${visible(environment.servingVersion.name)} serves` : "Nothing serves"}
+          {environment.deployedVersion && `, ${visible(environment.deployedVersion.name)} is desired`}.
+        </span>
+        {newest && (
+          <Link className="link" href={releasePath(namespace, project.id, environment.name, newest.number)}>
+            Release {newest.number}: what changed
+          </Link>
+        )}
+        <RollBack project={project} environment={environment} versions={versions} />
+      </div>
+    </section>
+  );
+}
+
 type Doing = { type: "deploy"; from?: Environment } | { type: "suspend" } | { type: "resume" };
 
 function EnvironmentCard({
@@ -119,13 +177,18 @@ function EnvironmentCard({
   const { canEdit } = useOrganisation();
   const [doing, setDoing] = useState<Doing>();
   const close = () => setDoing(undefined);
+  // Only what serves is offered for promotion. The dialog of a deploy offers every version.
   const others = project.environments.filter(
     (each) =>
       each.id !== environment.id &&
       each.deployedVersion &&
+      each.deployedVersion.id === each.servingVersion?.id &&
       each.deployedVersion.id !== environment.deployedVersion?.id,
   );
   const url = safeUrl(environment.publicUrl);
+  const message = environment.message ?? environment.rollout?.reason ?? "";
+  // The lines after the first one, such as a traceback, are at the top of the page.
+  const said = isBroken(environment) ? headline(message)[0] : message;
   return (
     <section className="card environment" aria-label={`Environment ${environment.name}`}>
       <div className="row">
@@ -133,7 +196,10 @@ function EnvironmentCard({
         <EnvironmentBadge environment={environment} />
       </div>
       <div>
-        <div className="version cut">{environment.deployedVersion?.name ?? "Nothing is deployed"}</div>
+        <div className="version cut">{environment.servingVersion?.name ?? "Nothing serves"}</div>
+        {environment.deployedVersion && environment.servingVersion?.id !== environment.deployedVersion.id && (
+          <div className="small">{visible(environment.deployedVersion.name)} is deployed but not serving</div>
+        )}
         <div className="small dim">
           deployed <Time value={environment.lastDeployedAt || null} />
           {environment.deployedVersion?.createdBy && (
@@ -144,15 +210,7 @@ function EnvironmentCard({
           )}
         </div>
       </div>
-      {(environment.message || environment.rollout?.reason) && (
-        <p
-          className={
-            environment.status === "error" || environment.rollout?.state === "failed" ? "note bad" : "note"
-          }
-        >
-          {visible(environment.rollout?.reason ?? environment.message)}
-        </p>
-      )}
+      {said && <p className={isBroken(environment) ? "note bad" : "note"}>{visible(said)}</p>}
       <Facts
         of={[
           [
@@ -163,6 +221,8 @@ function EnvironmentCard({
               </a>
             ),
           ],
+          ["Serves", visible(environment.servingVersion?.name) || "nothing"],
+          ["Desired", visible(environment.deployedVersion?.name) || "nothing"],
           ["Replicas", environment.config.deploymentSpec.replicas],
         ]}
       />
@@ -237,17 +297,24 @@ function Versions({
           A deploy makes one.
         </Empty>
       )}
-      <section className="spans" tabIndex={0} aria-label="Versions, the newest first">
+      <section className="spans" tabIndex={0} aria-label="Versions, newest first">
         {versions.map((each) => (
           <div key={each.id} className="problem">
             <div className="grow">
               <div className="row wrap">
                 <strong className="cut">{each.name}</strong>
                 {environments
-                  .filter((one) => one.deployedVersion?.id === each.id)
+                  .filter((one) => one.servingVersion?.id === each.id)
                   .map((one) => (
                     <span key={one.id} className="badge plain info">
                       {one.name}
+                    </span>
+                  ))}
+                {environments
+                  .filter((one) => one.deployedVersion?.id === each.id && one.servingVersion?.id !== each.id)
+                  .map((one) => (
+                    <span key={one.id} className="badge plain idle">
+                      {one.name}: deployed, does not serve
                     </span>
                   ))}
               </div>

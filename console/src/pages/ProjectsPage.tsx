@@ -2,17 +2,17 @@ import { Link } from "wouter";
 import { useProjects } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
 import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { Choice } from "../components/filters";
 import { EnvironmentBadge } from "../components/status";
 import { VirtualList } from "../components/VirtualList";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
-import { Choice } from "./RunsPage";
 
 const COLUMNS = "minmax(160px, 1.4fr) minmax(0, 3fr) 110px";
 const STATES = ["draft", "running", "suspended", "error"];
 
 export default function ProjectsPage() {
-  const { namespace } = useOrganisation();
+  const { namespace, canEdit } = useOrganisation();
   const [filters, change] = useFilters(["search", "state"] as const);
   const projects = useProjects();
   if (projects.isPending) return <Loading what="projects" />;
@@ -25,7 +25,13 @@ export default function ProjectsPage() {
   );
   return (
     <>
-      <PageHead title="Projects" sub={`${items.length} of ${projects.data.length}`} />
+      <PageHead title="Projects" sub={`${items.length} of ${projects.data.length}`}>
+        {canEdit && (
+          <Link className="button primary" href={path(namespace, "new-project")}>
+            New project
+          </Link>
+        )}
+      </PageHead>
       <search className="filters">
         <input
           className="input"
@@ -45,7 +51,7 @@ export default function ProjectsPage() {
       <div className="card">
         {items.length === 0 ? (
           <Empty
-            title={projects.data.length ? "No project is like that" : "No project yet"}
+            title={projects.data.length ? "No projects match these filters" : "No project yet"}
             commands={
               projects.data.length
                 ? []
@@ -71,7 +77,7 @@ export default function ProjectsPage() {
                     <span key={one.id} className="row">
                       <span className="small dim">
                         {one.name}
-                        {one.deployedVersion && ` ${one.deployedVersion.name}`}
+                        {one.servingVersion && ` ${one.servingVersion.name}`}
                       </span>
                       <EnvironmentBadge environment={one} />
                     </span>

@@ -2,16 +2,22 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { useLogs } from "../api/logs";
 import { useProjects } from "../api/projects";
+import { useReleases } from "../api/releases";
 import { isOver, type RunAttempt, type RunDetail, useRun, useRunAction, useTrace } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Facts, Failure, Json, Loading, PageHead, Pre, Time } from "../components/basics";
 import { LogLines } from "../components/LogLines";
+import { releasePath } from "../components/Releases";
 import { ReplayDialog } from "../components/ReplayDialog";
 import { RunBadge } from "../components/status";
+import { Tags } from "../components/Tags";
 import { useToast } from "../components/Toasts";
 import { Waterfall } from "../components/Waterfall";
 import { environmentOf } from "../lib/attention";
+import { changedSearch } from "../lib/filters";
 import { path } from "../lib/links";
+import { releaseOf } from "../lib/releases";
+import { asFilter, type Tag } from "../lib/tags";
 import { visible } from "../lib/text";
 import { between, duration } from "../lib/time";
 
@@ -87,15 +93,17 @@ function Actions({ project, run }: { project: string; run: RunDetail }) {
         </button>
       )}
       {isOver(run.status) ? (
-        <button type="button" className="button primary" onClick={() => setReplaying(true)}>
-          Replay…
-        </button>
+        run.canReplay && (
+          <button type="button" className="button primary" onClick={() => setReplaying(true)}>
+            Replay…
+          </button>
+        )
       ) : (
         <button
           type="button"
           className="button danger"
           disabled={action.isPending}
-          onClick={() => act("cancel", "The run is told to cancel.")}
+          onClick={() => act("cancel", "Cancelling the run.")}
         >
           Cancel
         </button>
@@ -112,7 +120,9 @@ function WhyItFailed({ error }: { error: NonNullable<RunDetail["error"]> }) {
       <Pre tone="error">{error.message}</Pre>
       {error.upstream && (
         <>
-          <h2>The other system answered {error.upstream.status}</h2>
+          <h2>
+            {visible(error.upstream.system) || "The other system"} answered {error.upstream.status}
+          </h2>
           <Pre>{error.upstream.body || "(an empty body)"}</Pre>
         </>
       )}
@@ -127,17 +137,32 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
         {id}
       </Link>
     ) : null;
+  const hrefOf = (tag: Tag) => `${path(namespace, "runs")}?${changedSearch("", { tag: asFilter(tag) })}`;
   return (
     <Card title="About">
       <Facts
         of={[
           ["Run", <code key="id">{run.id}</code>],
           ["User", visible(run.user?.externalId)],
-          ["Version", run.version?.name],
+          [
+            "Issue",
+            run.issueId && (
+              <Link
+                key="issue"
+                className="link mono"
+                href={path(namespace, "projects", project, "issues", run.issueId)}
+              >
+                {run.issueId}
+              </Link>
+            ),
+          ],
+          ["Version", run.version && <VersionOfRun run={run} project={project} namespace={namespace} />],
           ["Key", visible(run.key)],
+          ["Tags", run.tags.length > 0 && <Tags tags={run.tags} hrefOf={hrefOf} />],
           ["Queued", <Time key="q" value={run.queuedAt} />],
           ["Started", run.startedAt && <Time value={run.startedAt} />],
           ["Took", run.startedAt && run.endedAt ? duration(between(run.startedAt, run.endedAt)) : null],
+          ["Waits behind", linked(run.waitsBehind)],
           ["Next attempt", run.nextAttemptAt && <Time value={run.nextAttemptAt} />],
           ["Discarded", run.discardedAt && <Time value={run.discardedAt} />],
           ["Replay of", linked(run.replayOf)],
@@ -148,6 +173,21 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
   );
 }
 
+/** The version whose code ran, with a link to its release. */
+function VersionOfRun({ run, project, namespace }: { run: RunDetail; project: string; namespace: string }) {
+  const { data: projects = [] } = useProjects();
+  const place = environmentOf(projects, run.environmentId);
+  const releases = useReleases(project, place?.environment.id);
+  const release = releaseOf(releases.data?.items ?? [], run);
+  const name = visible(run.version?.name);
+  if (!release || !place) return <>{name}</>;
+  return (
+    <Link className="link" href={releasePath(namespace, project, place.environment.name, release.number)}>
+      {name} (release {release.number})
+    </Link>
+  );
+}
+
 function Attempts({ run }: { run: RunDetail }) {
   return (
     <Card
@@ -155,7 +195,7 @@ function Attempts({ run }: { run: RunDetail }) {
       flush
       aside={<span className="dim small">{run.attemptHistory.length + (run.attemptsLeftOut ?? 0)}</span>}
     >
-      {run.attemptHistory.length === 0 && <div className="card-body dim">No attempt has begun yet.</div>}
+      {run.attemptHistory.length === 0 && <div className="card-body dim">No attempt has started yet.</div>}
       {run.attemptHistory.map((each) => (
         <Attempt key={each.attempt} attempt={each} />
       ))}
@@ -284,7 +324,7 @@ function RunLogs({ project, environment, run }: { project: string; environment: 
         </div>
       )}
       {logs.data && lines.length === 0 && (
-        <Empty title="No line">The pods that are there have written none for this run.</Empty>
+        <Empty title="No line">The current pods have written no log lines for this run.</Empty>
       )}
       <section className="spans" tabIndex={0} aria-label="Lines of this run">
         <LogLines lines={lines} />

@@ -1,20 +1,42 @@
-import { useCallback, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { Link } from "wouter";
 import { type ProjectItem, useProjects } from "../api/projects";
-import { isOver, KINDS, RUN_FILTERS, type Run, type RunFilters, STATUSES, useRuns } from "../api/runs";
+import { useMore } from "../api/queries";
+import {
+  FAILED,
+  isOver,
+  KINDS,
+  NOT_ENDED,
+  RUN_FILTERS,
+  type Run,
+  type RunFilters,
+  STATUSES,
+  useRuns,
+} from "../api/runs";
 import { useOrganisation } from "../app/organisation";
 import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { Choice, NoMatch, PlaceChoice, Removable, Typed } from "../components/filters";
 import { ManyRunsDialog } from "../components/ManyRunsDialog";
 import { RunBadge } from "../components/status";
+import { Tags } from "../components/Tags";
 import { VirtualList } from "../components/VirtualList";
 import { environmentOf } from "../lib/attention";
-import { useFilters } from "../lib/filters";
+import { changedSearch, useFilters } from "../lib/filters";
 import { path } from "../lib/links";
+import { type Tag, withoutTag, withTag } from "../lib/tags";
 import { visible } from "../lib/text";
 import { between, duration, short } from "../lib/time";
 
-const COLUMNS = "104px minmax(110px, 1.1fr) minmax(120px, 1.1fr) minmax(0, 2fr) minmax(60px, 0.6fr) 70px 72px 88px";
-const HEAD = ["Status", "Task", "Where", "Error", "User", "Attempt", "Took", "Queued"];
+const COLUMNS =
+  "150px minmax(110px, 1fr) minmax(110px, 1fr) minmax(100px, 1.3fr) minmax(0, 1.4fr) minmax(50px, 0.5fr) 64px 66px 84px";
+const HEAD = ["Status", "Task", "Where", "Tags", "Error", "User", "Attempt", "Took", "Queued"];
+const TAGS_COLUMN = 4;
+const MOST_TAGS = 2;
+/** In a small window: what ran, and why it failed. */
+const NARROW = {
+  columns: "104px minmax(90px, 1fr) minmax(150px, 1.6fr) 80px",
+  head: ["Status", "Task", "Error", "Queued"],
+};
 
 export default function RunsPage() {
   const organisation = useOrganisation();
@@ -22,10 +44,7 @@ export default function RunsPage() {
   const { data: projects = [] } = useProjects();
   const runs = useRuns(filters);
   const items = useMemo(() => runs.data?.pages.flatMap((each) => each.items) ?? [], [runs.data]);
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = runs;
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useMore(runs);
   const total = runs.data?.pages[0]?.totalCount;
   return (
     <>
@@ -54,10 +73,17 @@ export default function RunsPage() {
             label="Runs"
             columns={COLUMNS}
             head={HEAD}
+            narrow={NARROW}
             items={items}
             keyOf={(run) => `${run.environmentId}/${run.id}`}
             row={(run, columns) => (
-              <Row run={run} columns={columns} projects={projects} namespace={organisation.namespace} />
+              <Row
+                run={run}
+                columns={columns}
+                projects={projects}
+                namespace={organisation.namespace}
+                filters={filters}
+              />
             )}
             onEnd={onEnd}
           />
@@ -72,62 +98,75 @@ function Row({
   columns,
   projects,
   namespace,
+  filters,
 }: {
   run: Run;
   columns: string;
   projects: ProjectItem[];
   namespace: string;
+  filters: RunFilters;
 }) {
   const place = environmentOf(projects, run.environmentId);
   const href = place ? path(namespace, "projects", place.project.id, "runs", run.id) : `/${namespace}/runs`;
   const end = run.endedAt ?? (isOver(run.status) ? undefined : new Date().toISOString());
-  return (
+  const hrefOf = (tag: Tag) =>
+    `${path(namespace, "runs")}?${changedSearch("", { ...filters, tag: withTag(filters.tag, tag) })}`;
+  const row = (
     <Link className="tr" href={href} style={{ gridTemplateColumns: columns }}>
       <span>
         <RunBadge status={run.status} />
+        {(run.replayedBy || run.replayOf) && (
+          <span className="dimmer small wide"> {run.replayedBy ? "replayed" : "replay"}</span>
+        )}
       </span>
       <span className="cut" title={`${run.kind} ${run.task}`}>
         {run.task} <span className="dimmer small">{run.kind}</span>
       </span>
-      <span className="cut dim">
-        {place ? `${place.project.name} · ${place.environment.name}` : run.environmentId}
+      <span className="cut dim wide" title={visible(run.version && `version ${run.version.name}`)}>
+        {place ? `${place.project.name} · ${place.environment.name}` : run.environmentId}{" "}
+        <span className="dimmer small">{visible(run.version?.name)}</span>
       </span>
+      <span className="wide" />
       <span className="cut dim" title={visible(run.error?.message)}>
+        {run.waitsBehind && `Waits behind ${run.waitsBehind}`}
+        {run.waitsBehind && run.error && " · "}
         {run.error && visible(`${run.error.upstream ? `${run.error.upstream.status}: ` : ""}${run.error.message}`)}
       </span>
-      <span className="cut dim">{visible(run.user?.externalId)}</span>
-      <span className="dim">{run.attempts ? `${run.attempt} of ${run.attempts}` : run.attempt}</span>
-      <span className="dim">{run.startedAt && end ? duration(between(run.startedAt, end)) : "–"}</span>
+      <span className="cut dim wide">{visible(run.user?.externalId)}</span>
+      <span className="dim wide">{run.attempts ? `${run.attempt} of ${run.attempts}` : run.attempt}</span>
+      <span className="dim wide">{run.startedAt && end ? duration(between(run.startedAt, end)) : "–"}</span>
       <span className="dim">
         <Time value={run.queuedAt} />
       </span>
     </Link>
+  );
+  if (run.tags.length === 0) return row;
+  return (
+    <>
+      {row}
+      <div className="tr beside wide" style={{ gridTemplateColumns: columns }}>
+        <span style={{ gridColumn: TAGS_COLUMN }}>
+          <Tags tags={run.tags} most={MOST_TAGS} hrefOf={hrefOf} />
+        </span>
+      </div>
+    </>
   );
 }
 
 type Change = (changes: Partial<RunFilters>) => void;
 
 function Filters({ filters, change, projects }: { filters: RunFilters; change: Change; projects: ProjectItem[] }) {
-  const chosen = projects.filter((each) => !filters.project || each.id === filters.project);
-  const environments = [...new Set(chosen.flatMap((each) => each.environments.map((one) => one.name)))].sort();
   return (
     <search className="filters">
-      <Choice
-        name="Project"
-        value={filters.project}
-        options={projects.map((each) => [each.id, each.name])}
-        onChange={(project) => change({ project, environment: "" })}
-      />
-      <Choice
-        name="Environment"
-        value={filters.environment}
-        options={environments.map((each) => [each, each])}
-        onChange={(environment) => change({ environment })}
-      />
+      <PlaceChoice projects={projects} filters={filters} change={change} />
       <Choice
         name="Status"
         value={filters.status}
-        options={STATUSES.map((each) => [each, each])}
+        options={[
+          ...STATUSES.map((each): [string, string] => [each, each]),
+          [FAILED, "failed or dead"],
+          [NOT_ENDED, "not ended"],
+        ]}
         onChange={(status) => change({ status })}
       />
       <Choice
@@ -139,81 +178,36 @@ function Filters({ filters, change, projects }: { filters: RunFilters; change: C
       <Typed name="Task" value={filters.task} onChange={(task) => change({ task })} />
       <Typed name="User" value={filters.user} onChange={(user) => change({ user })} />
       <Typed
+        name="Find by id, key, user or tag"
+        type="search"
+        value={filters.find}
+        onChange={(find) => change({ find })}
+      />
+      <Typed
         name="Search in errors"
         type="search"
         value={filters.search}
         onChange={(search) => change({ search })}
       />
-      {(["version", "key", "start", "end"] as const)
+      {(filters.tag ? filters.tag.split("\n") : []).map((each) => (
+        <Removable
+          key={each}
+          name={`tag ${visible(each)}`}
+          text={visible(each)}
+          onRemove={() => change({ tag: withoutTag(filters.tag, each) })}
+        />
+      ))}
+      {(["version", "key", "issue", "start", "end"] as const)
         .filter((each) => filters[each])
         .map((each) => (
-          <button
+          <Removable
             key={each}
-            type="button"
-            className="button small"
-            onClick={() => change({ [each]: "" })}
-            aria-label={`Remove the filter ${each}`}
-          >
-            {each}: {each === "start" || each === "end" ? short(filters[each]) : filters[each]} ×
-          </button>
+            name={each}
+            text={`${each}: ${each === "start" || each === "end" ? short(filters[each]) : filters[each]}`}
+            onRemove={() => change({ [each]: "" })}
+          />
         ))}
     </search>
-  );
-}
-
-export function Choice({
-  name,
-  value,
-  options,
-  onChange,
-}: {
-  name: string;
-  value: string;
-  options: [string, string][];
-  onChange: (value: string) => void;
-}) {
-  return (
-    <select className="input" aria-label={name} value={value} onChange={(event) => onChange(event.target.value)}>
-      <option value="">{`${name}: all`}</option>
-      {value && !options.some(([each]) => each === value) && <option value={value}>{value}</option>}
-      {options.map(([each, text]) => (
-        <option key={each} value={each}>
-          {text}
-        </option>
-      ))}
-    </select>
-  );
-}
-
-/** A filter that counts once it is typed: by Enter, or when it loses the focus. */
-export function Typed({
-  name,
-  value,
-  onChange,
-  type = "text",
-}: {
-  name: string;
-  value: string;
-  onChange: (value: string) => void;
-  type?: string;
-}) {
-  const [text, setText] = useState<string>();
-  const done = () => {
-    if (text !== undefined && text.trim() !== value) onChange(text.trim());
-    setText(undefined);
-  };
-  return (
-    <input
-      className="input"
-      type={type}
-      size={12}
-      aria-label={name}
-      placeholder={name}
-      value={text ?? value}
-      onChange={(event) => setText(event.target.value)}
-      onBlur={done}
-      onKeyDown={(event) => event.key === "Enter" && done()}
-    />
   );
 }
 
@@ -229,14 +223,7 @@ function NoRuns({ filtered, onClear }: { filtered: boolean; onClear: () => void 
       </Empty>
     );
   }
-  return (
-    <div className="empty">
-      <h2>No run is like that</h2>
-      <button type="button" className="button" onClick={onClear}>
-        Clear the filters
-      </button>
-    </div>
-  );
+  return <NoMatch what="runs" onClear={onClear} />;
 }
 
 function ManyActions({ filters }: { filters: RunFilters }) {

@@ -5,67 +5,61 @@ import { type Schedule, useScheduleAction, useSchedules } from "../api/schedules
 import { useOrganisation } from "../app/organisation";
 import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { TextField } from "../components/fields";
+import { PlaceChoice, Typed } from "../components/filters";
 import { RunBadge } from "../components/status";
 import { useToast } from "../components/Toasts";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
-import { Choice } from "./RunsPage";
 
+/** The schedules of all projects, sorted by next run. */
 export default function SchedulesPage() {
-  const [filters, change] = useFilters(["project", "environment"] as const);
+  const [filters, change] = useFilters(["search", "project", "environment"] as const);
   const projects = useProjects();
-  const project = projects.data?.find((each) => each.id === filters.project) ?? projects.data?.[0];
-  const environment =
-    project?.environments.find((each) => each.name === filters.environment) ?? project?.environments[0];
-  const schedules = useSchedules(environment?.id);
-  if (projects.isPending) return <Loading what="projects" />;
-  if (!project || !environment)
-    return <Empty title="No project yet">Its schedules appear here when it is deployed.</Empty>;
+  const schedules = useSchedules(filters);
+  const items = schedules.data?.pages.flatMap((each) => each.items) ?? [];
+  const total = schedules.data?.pages[0]?.totalCount;
+  const filtered = Boolean(filters.search || filters.project || filters.environment);
   return (
     <>
-      <PageHead title="Schedules" sub={`${project.name} · ${environment.name}`} />
+      <PageHead title="Schedules" sub={total === undefined ? undefined : `${total} · the next run first`} />
       <search className="filters">
-        <Choice
-          name="Project"
-          value={project.id}
-          options={(projects.data ?? []).map((each) => [each.id, each.name])}
-          onChange={(value) => change({ project: value, environment: "" })}
+        <Typed
+          name="Search by name"
+          type="search"
+          value={filters.search}
+          onChange={(search) => change({ search })}
         />
-        <Choice
-          name="Environment"
-          value={environment.name}
-          options={project.environments.map((each) => [each.name, each.name])}
-          onChange={(value) => change({ project: project.id, environment: value })}
-        />
+        <PlaceChoice projects={projects.data ?? []} filters={filters} change={change} />
       </search>
       <Failure error={schedules.error} />
       <div className="card">
         {schedules.isPending && <Loading what="schedules" />}
-        {schedules.data?.length === 0 && (
-          <Empty title="No schedule" commands={['@integration.schedule("every-hour", "0 * * * *")']}>
-            The code of this environment has none. A function becomes one by its decorator:
+        {schedules.data && items.length === 0 && (
+          <Empty
+            title={filtered ? "No schedules match these filters" : "No schedules"}
+            commands={filtered ? [] : ['@integration.schedule("every-hour", "0 * * * *")']}
+          >
+            {filtered ? undefined : "No deployed code defines a schedule. A decorator makes a function one:"}
           </Empty>
         )}
-        {schedules.data?.map((each) => (
-          <ScheduleRow key={each.id} schedule={each} environment={environment.id} project={project.id} />
+        {items.map((each) => (
+          <ScheduleRow key={each.id} schedule={each} />
         ))}
+        {schedules.hasNextPage && (
+          <button type="button" className="button quiet" onClick={() => void schedules.fetchNextPage()}>
+            More
+          </button>
+        )}
       </div>
     </>
   );
 }
 
-function ScheduleRow({
-  schedule,
-  environment,
-  project,
-}: {
-  schedule: Schedule;
-  environment: string;
-  project: string;
-}) {
+function ScheduleRow({ schedule }: { schedule: Schedule }) {
   const { canEdit, namespace } = useOrganisation();
-  const action = useScheduleAction(environment, schedule.id);
+  const action = useScheduleAction(schedule);
   const [running, setRunning] = useState(false);
   const say = useToast();
   const pause = () =>
@@ -77,7 +71,7 @@ function ScheduleRow({
       },
     );
   return (
-    <section className="problem" aria-label={`Schedule ${schedule.name}`}>
+    <section className="problem" aria-label={`Schedule ${schedule.name} in ${schedule.environmentName}`}>
       <div className="grow stack-s">
         <div className="row wrap">
           <strong>{schedule.name}</strong>
@@ -88,14 +82,22 @@ function ScheduleRow({
         </div>
         <div className="row wrap dim">
           <span>
-            next <Time value={schedule.nextRun} never="not due" />
+            <Link className="link" href={path(namespace, "projects", schedule.projectId)}>
+              {visible(schedule.projectName)}
+            </Link>{" "}
+            · {schedule.environmentName}
           </span>
+          {!schedule.paused && (
+            <span>
+              next <Time value={schedule.nextRun} never="not due" />
+            </span>
+          )}
           <span>
             last <Time value={schedule.lastRun} />
           </span>
           {schedule.lastRunStatus && schedule.lastRunId && (
             <Link
-              href={path(namespace, "projects", project, "runs", schedule.lastRunId)}
+              href={path(namespace, "projects", schedule.projectId, "runs", schedule.lastRunId)}
               aria-label={`The last run of ${schedule.name}`}
             >
               <RunBadge status={schedule.lastRunStatus} />
@@ -118,21 +120,13 @@ function ScheduleRow({
           </button>
         </div>
       )}
-      {running && <RunNowDialog schedule={schedule} environment={environment} onClose={() => setRunning(false)} />}
+      {running && <RunNowDialog schedule={schedule} onClose={() => setRunning(false)} />}
     </section>
   );
 }
 
-function RunNowDialog({
-  schedule,
-  environment,
-  onClose,
-}: {
-  schedule: Schedule;
-  environment: string;
-  onClose: () => void;
-}) {
-  const action = useScheduleAction(environment, schedule.id);
+function RunNowDialog({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
+  const action = useScheduleAction(schedule);
   const [user, setUser] = useState("");
   const say = useToast();
   const run = () =>
@@ -148,12 +142,9 @@ function RunNowDialog({
   return (
     <ActionDialog title={`Run ${schedule.name} now`} verb="Run" action={action} onSubmit={run} onClose={onClose}>
       {schedule.activations === "users" && (
-        <div className="field">
-          <label htmlFor="run-user">For this user alone (empty: for all who are activated)</label>
-          <input id="run-user" className="input" value={user} onChange={(event) => setUser(event.target.value)} />
-        </div>
+        <TextField label="Only for this user" hint="Default: all activated users" value={user} onChange={setUser} />
       )}
-      {schedule.activations !== "users" && <p>It runs once, beside its due times.</p>}
+      {schedule.activations !== "users" && <p>It runs once, in addition to its due times.</p>}
     </ActionDialog>
   );
 }

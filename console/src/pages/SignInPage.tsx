@@ -1,12 +1,12 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { type Method, SESSION, signIn } from "../api/session";
 import { Command, Failure } from "../components/basics";
 
 export function SignInPage({ methods }: { methods: Method[] }) {
-  const issuer = methods.find((each) => each.type === "oidc");
-  const token = methods.some((each) => each.type === "token");
-  const back = window.location.pathname + window.location.search;
+  useEffect(() => {
+    document.title = "Sign in · Tieline";
+  }, []);
   return (
     <main className="signin">
       <div className="card">
@@ -14,21 +14,38 @@ export function SignInPage({ methods }: { methods: Method[] }) {
           <img src="/console/icon.svg" alt="" />
           <h1>Sign in to Tieline</h1>
         </div>
-        {issuer && (
-          <a className="button primary" href={`/console/login?return=${encodeURIComponent(back)}`}>
-            Continue with {issuer.name}
-          </a>
-        )}
-        {issuer && token && <div className="divider">or</div>}
-        {token && <TokenForm primary={!issuer} />}
-        {!issuer && !token && (
-          <p className="dim">
-            No way to sign in is configured. Set <code>TIELINE_CONSOLE_OIDC_ISSUER</code>, or allow tokens with{" "}
-            <code>TIELINE_CONSOLE_TOKENS</code>.
-          </p>
-        )}
+        <SignInWays methods={methods} />
       </div>
     </main>
+  );
+}
+
+/** The ways to sign in. `elsewhere`: at an issuer in another tab, so that this page stays. */
+export function SignInWays({ methods, elsewhere = false }: { methods: Method[]; elsewhere?: boolean }) {
+  const issuer = methods.find((each) => each.type === "oidc");
+  const token = methods.some((each) => each.type === "token");
+  const back = elsewhere ? "/console/" : window.location.pathname + window.location.search;
+  return (
+    <>
+      {issuer && (
+        <a
+          className="button primary"
+          href={`/console/login?return=${encodeURIComponent(back)}`}
+          {...(elsewhere ? { target: "_blank", rel: "noopener" } : {})}
+        >
+          Continue with {issuer.name}
+          {elsewhere && " in a new tab"}
+        </a>
+      )}
+      {issuer && token && <div className="divider">or</div>}
+      {token && <TokenForm primary={!issuer} />}
+      {!issuer && !token && (
+        <p className="dim">
+          No way to sign in is configured. Set <code>TIELINE_CONSOLE_OIDC_ISSUER</code>, or allow tokens with{" "}
+          <code>TIELINE_CONSOLE_TOKENS</code>.
+        </p>
+      )}
+    </>
   );
 }
 

@@ -1,18 +1,24 @@
 import { useState } from "react";
-import { Link } from "wouter";
-import { useSystem } from "../api/systems";
+import { Link, useLocation } from "wouter";
+import { type System, useSystem, useSystemDeletion } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
-import { Badge, Card, Command, Facts, Failure, Loading, PageHead } from "../components/basics";
+import { ActionDialog } from "../components/ActionDialog";
+import { Badge, Card, Facts, Failure, Loading, PageHead } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { NewConnectionDialog } from "../components/NewConnectionDialog";
+import { SchemeDeletionDialog, SchemeDialog } from "../components/SchemeForm";
 import { idOf, nameOf, planOf } from "../lib/credentials";
+import { path } from "../lib/links";
 import { visible } from "../lib/text";
 
 const TONES = { error: "bad", warning: "warn", info: "info" } as const;
 
 /** A system: how one authenticates there, and a connection to it. */
 export default function SystemPage({ system }: { system: string }) {
-  const { namespace, canEdit } = useOrganisation();
+  const { namespace, canEdit, canAdminister } = useOrganisation();
+  const [scheme, setScheme] = useState<System["authSchemeConfigs"][number] | "new">();
+  const [dropping, setDropping] = useState<System["authSchemeConfigs"][number]>();
+  const [deleting, setDeleting] = useState(false);
   const [connecting, setConnecting] = useState(false);
   const found = useSystem(system);
   if (found.isPending) return <Loading what="the system" />;
@@ -28,6 +34,16 @@ export default function SystemPage({ system }: { system: string }) {
         <Link className="button" href={`/${namespace}/connections?system=${data.id}`}>
           Connections
         </Link>
+        {canAdminister && (
+          <>
+            <Link className="button" href={path(namespace, "systems", data.id, "edit")}>
+              Change
+            </Link>
+            <button type="button" className="button danger" onClick={() => setDeleting(true)}>
+              Delete…
+            </button>
+          </>
+        )}
         {canEdit && (
           <button type="button" className="button primary" onClick={() => setConnecting(true)}>
             Connect…
@@ -37,12 +53,19 @@ export default function SystemPage({ system }: { system: string }) {
       <OwnedNote object={data.id} />
       <div className="split">
         <div className="stack">
-          <Card title="Ways to authenticate" flush>
+          <Card
+            title="Ways to authenticate"
+            flush
+            aside={
+              canAdminister && (
+                <button type="button" className="button small" onClick={() => setScheme("new")}>
+                  Add…
+                </button>
+              )
+            }
+          >
             {data.authSchemeConfigs.length === 0 && (
-              <div className="card-body stack-s">
-                <span className="dim">It has none: requests carry no credentials. Add one in the manifest.</span>
-                <Command>kubectl explain system.spec.authSchemeConfigs</Command>
-              </div>
+              <div className="card-body dim">None: requests carry no credentials.</div>
             )}
             {data.authSchemeConfigs.map((each) => {
               const messages = Object.values(each).flatMap((one) =>
@@ -56,7 +79,7 @@ export default function SystemPage({ system }: { system: string }) {
                     <strong>{nameOf(each)}</strong>
                     <span className="dim">
                       {planOf(each).authorise
-                        ? "People authorise at the system."
+                        ? "Users sign in at the system."
                         : planOf(each)
                             .fields.map((field) => field.label)
                             .join(", ") || "Nothing is needed."}
@@ -68,6 +91,26 @@ export default function SystemPage({ system }: { system: string }) {
                       </div>
                     ))}
                   </div>
+                  {canAdminister && (
+                    <div className="row">
+                      <button
+                        type="button"
+                        className="button small"
+                        aria-label={`Change ${nameOf(each)}…`}
+                        onClick={() => setScheme(each)}
+                      >
+                        Change…
+                      </button>
+                      <button
+                        type="button"
+                        className="button small quiet danger"
+                        aria-label={`Delete ${nameOf(each)}…`}
+                        onClick={() => setDropping(each)}
+                      >
+                        Delete…
+                      </button>
+                    </div>
+                  )}
                 </div>
               );
             })}
@@ -77,7 +120,9 @@ export default function SystemPage({ system }: { system: string }) {
               of={[
                 ["System", <code key="id">{data.id}</code>],
                 ["Base URL", data.templateBaseUrl],
-                ["Requests at once", data.limits?.concurrent],
+                ["Inputs", (data.inputs ?? []).map((each) => each.label || each.name).join(", ")],
+                ["Check request", data.check?.path && `${data.check.method ?? "GET"} ${data.check.path}`],
+                ["Concurrent requests", data.limits?.concurrent],
                 ["Requests", data.limits?.requests && `${data.limits.requests} per ${data.limits.per ?? "second"}`],
                 [
                   "Labels",
@@ -91,7 +136,51 @@ export default function SystemPage({ system }: { system: string }) {
         </div>
         <ChangesCard object={data.id} />
       </div>
+      {scheme && (
+        <SchemeDialog
+          system={data}
+          scheme={scheme === "new" ? undefined : scheme}
+          onClose={() => setScheme(undefined)}
+        />
+      )}
+      {dropping && (
+        <SchemeDeletionDialog
+          system={data}
+          scheme={dropping}
+          id={idOf(dropping)}
+          onClose={() => setDropping(undefined)}
+        />
+      )}
+      {deleting && <DeletionDialog system={data} onClose={() => setDeleting(false)} />}
       {connecting && <NewConnectionDialog system={data} onClose={() => setConnecting(false)} />}
     </>
+  );
+}
+
+function DeletionDialog({ system, onClose }: { system: System; onClose: () => void }) {
+  const { namespace } = useOrganisation();
+  const [, navigate] = useLocation();
+  const deletion = useSystemDeletion(system.id);
+  const submit = () =>
+    deletion.mutate(undefined, {
+      onSuccess: () => {
+        onClose();
+        navigate(path(namespace, "systems"));
+      },
+    });
+  return (
+    <ActionDialog
+      title={`Delete ${system.name}`}
+      verb="Delete"
+      danger
+      action={deletion}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <p>
+        Its auth schemes and client secrets are deleted. You cannot delete a system that environments or connections
+        use.
+      </p>
+    </ActionDialog>
   );
 }

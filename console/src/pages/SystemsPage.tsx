@@ -19,11 +19,19 @@ export default function SystemsPage() {
   const items = systems.data?.pages.flatMap((each) => each.items) ?? [];
   return (
     <>
-      <PageHead title="Systems and connectors" sub="What your integrations can talk to">
+      <PageHead title="Systems and connectors" sub="The systems that your integrations call">
+        <Link className="button" href={path(namespace, "catalogue")}>
+          Catalogue
+        </Link>
         {canAdminister && (
-          <button type="button" className="button primary" onClick={() => setImporting(true)}>
-            Import…
-          </button>
+          <>
+            <button type="button" className="button" onClick={() => setImporting(true)}>
+              Import…
+            </button>
+            <Link className="button primary" href={path(namespace, "new-system")}>
+              New system
+            </Link>
+          </>
         )}
       </PageHead>
       <search className="filters">
@@ -43,10 +51,12 @@ export default function SystemsPage() {
           {systems.isPending && <Loading what="systems" />}
           {systems.data && items.length === 0 && (
             <Empty
-              title={filters.search ? "No system is like that" : "No system"}
-              commands={filters.search ? [] : ["kubectl explain system.spec", "tieline systems list"]}
+              title={filters.search ? "No systems match these filters" : "No system"}
+              commands={filters.search ? [] : ["tieline systems search"]}
             >
-              {filters.search ? undefined : "Import an API description, or write a System."}
+              {filters.search
+                ? undefined
+                : "Add a provider from the catalogue, import an API description, or create a system by its base URL."}
             </Empty>
           )}
           {items.map((each) => (
@@ -63,7 +73,7 @@ export default function SystemsPage() {
           {connectors.isPending && <Loading what="connectors" />}
           {connectors.data?.items.length === 0 && (
             <Empty
-              title={filters.search ? "No connector is like that" : "No connector"}
+              title={filters.search ? "No connectors match these filters" : "No connector"}
               commands={
                 filters.search
                   ? []
@@ -150,7 +160,7 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
           onChange={(event) => setConnector(event.target.value)}
         >
           {!connectors.data?.items.some((each) => each.id === fresh) && (
-            <option value={fresh}>A new one, named as the description says</option>
+            <option value={fresh}>A new connector, named after the description</option>
           )}
           {connectors.data?.items
             .filter((each) => !each.projectId)

@@ -1,14 +1,20 @@
 import { useState } from "react";
 import { Link } from "wouter";
-import { stateOf } from "../api/connections";
 import { useProjects } from "../api/projects";
 import { useRuns } from "../api/runs";
-import { type Activation, useActivations, useUser } from "../api/users";
+import { type Activation, useActivations, useUser, useUserConnections } from "../api/users";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Failure, Json, Loading, PageHead, Time } from "../components/basics";
 import { RunBadge } from "../components/status";
+import {
+  ActivationDialog,
+  ConnectionDeletionDialog,
+  DeactivationDialog,
+  UserDeletionDialog,
+} from "../components/UserDialogs";
 import { VariablesDialog } from "../components/VariablesDialog";
 import { environmentOf } from "../lib/attention";
+import { stateOf } from "../lib/connections";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
 import { useNow } from "../lib/time";
@@ -17,7 +23,8 @@ import { ConnectionBadge } from "./ConnectionsPage";
 const MOST_RUNS = 20;
 
 export default function UserPage({ user }: { user: string }) {
-  const { namespace } = useOrganisation();
+  const { namespace, canEdit } = useOrganisation();
+  const [doing, setDoing] = useState<"activate" | "delete">();
   const found = useUser(user);
   const { data: projects = [] } = useProjects();
   const external = found.data?.externalId;
@@ -33,7 +40,18 @@ export default function UserPage({ user }: { user: string }) {
         title={found.data.displayName || found.data.externalId}
         crumbs={<Link href={`/${namespace}/users`}>Users</Link>}
         sub={<code>{found.data.externalId}</code>}
-      />
+      >
+        {canEdit && (
+          <>
+            <button type="button" className="button" onClick={() => setDoing("activate")}>
+              Activate…
+            </button>
+            <button type="button" className="button danger" onClick={() => setDoing("delete")}>
+              Delete…
+            </button>
+          </>
+        )}
+      </PageHead>
       <div className="split">
         <div className="stack">
           <Failure error={error} />
@@ -51,10 +69,60 @@ export default function UserPage({ user }: { user: string }) {
               namespace={namespace}
             />
           ))}
+          <UserConnections user={found.data.id} />
         </div>
         <Runs user={found.data.externalId} namespace={namespace} />
       </div>
+      {doing === "activate" && (
+        <ActivationDialog
+          user={found.data}
+          projects={projects}
+          active={activations.map((each) => each.environment.id)}
+          onClose={() => setDoing(undefined)}
+        />
+      )}
+      {doing === "delete" && (
+        <UserDeletionDialog
+          user={found.data}
+          activations={activations.length}
+          onClose={() => setDoing(undefined)}
+        />
+      )}
     </>
+  );
+}
+
+/** All connections of the user, used or not. */
+function UserConnections({ user }: { user: string }) {
+  const { namespace, canEdit } = useOrganisation();
+  const connections = useUserConnections(user);
+  const now = useNow();
+  const [deleting, setDeleting] = useState<{ id: string; name: string }>();
+  return (
+    <Card title="Connections of this user" flush>
+      <Failure error={connections.error} />
+      {connections.isPending && <Loading what="connections" />}
+      {connections.data?.length === 0 && <div className="card-body dim">None yet.</div>}
+      {connections.data?.map((each) => (
+        <div key={each.id} className="problem">
+          <Link className="link grow cut" href={path(namespace, "connections", each.id)}>
+            {visible(each.name)}
+          </Link>
+          <ConnectionBadge state={stateOf(each, now).state} />
+          {canEdit && (
+            <button
+              type="button"
+              className="button small quiet danger"
+              aria-label={`Delete ${each.name}…`}
+              onClick={() => setDeleting(each)}
+            >
+              Delete…
+            </button>
+          )}
+        </div>
+      ))}
+      {deleting && <ConnectionDeletionDialog connection={deleting} onClose={() => setDeleting(undefined)} />}
+    </Card>
   );
 }
 
@@ -69,6 +137,7 @@ function ActivationCard({
 }) {
   const { canEdit } = useOrganisation();
   const [editing, setEditing] = useState(false);
+  const [deactivating, setDeactivating] = useState(false);
   const now = useNow();
   return (
     <Card
@@ -76,12 +145,20 @@ function ActivationCard({
       aside={
         canEdit &&
         project && (
-          <button type="button" className="button small" onClick={() => setEditing(true)}>
-            Variables…
-          </button>
+          <>
+            <button type="button" className="button small" onClick={() => setEditing(true)}>
+              Variables…
+            </button>
+            <button type="button" className="button small quiet danger" onClick={() => setDeactivating(true)}>
+              Deactivate…
+            </button>
+          </>
         )
       }
     >
+      {deactivating && project && (
+        <DeactivationDialog activation={activation} project={project.name} onClose={() => setDeactivating(false)} />
+      )}
       {editing && project && (
         <VariablesDialog activation={activation} project={project.id} onClose={() => setEditing(false)} />
       )}

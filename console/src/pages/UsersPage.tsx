@@ -1,32 +1,38 @@
-import { useCallback, useMemo } from "react";
+import { useMemo, useState } from "react";
 import { Link } from "wouter";
+import { useMore } from "../api/queries";
 import { useUsers } from "../api/users";
 import { useOrganisation } from "../app/organisation";
 import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { Typed } from "../components/filters";
+import { NewUserDialog } from "../components/UserDialogs";
 import { VirtualList } from "../components/VirtualList";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
-import { Typed } from "./RunsPage";
 
 const COLUMNS = "minmax(160px, 1.2fr) minmax(160px, 1.2fr) 110px";
 
 export default function UsersPage() {
-  const { namespace } = useOrganisation();
+  const { namespace, canEdit } = useOrganisation();
+  const [making, setMaking] = useState(false);
   const [filters, change] = useFilters(["search"] as const);
   const users = useUsers(filters.search);
   const items = useMemo(() => users.data?.pages.flatMap((each) => each.users) ?? [], [users.data]);
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = users;
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useMore(users);
   const total = users.data?.pages[0]?.totalCount;
   return (
     <>
       <PageHead
         title="Users"
         sub={total === undefined ? undefined : `${total.toLocaleString()} of your application's users`}
-      />
+      >
+        {canEdit && (
+          <button type="button" className="button primary" onClick={() => setMaking(true)}>
+            New user…
+          </button>
+        )}
+      </PageHead>
       <search className="filters">
         <Typed
           name="Search by name or id"
@@ -41,16 +47,18 @@ export default function UsersPage() {
           <Loading what="users" />
         ) : items.length === 0 ? (
           <Empty
-            title={filters.search ? "No user is like that" : "No user yet"}
+            title={filters.search ? "No users match this search" : "No user yet"}
             commands={filters.search ? [] : ["kubectl explain activation.spec", "tieline api users"]}
           >
-            {filters.search ? undefined : "Your application makes users by REST, when they connect their accounts."}
+            {filters.search
+              ? undefined
+              : "Your application creates users by REST when they connect their accounts. You can also create users here."}
           </Empty>
         ) : (
           <VirtualList
             label="Users"
             columns={COLUMNS}
-            head={["Name", "Id in your application", "Made"]}
+            head={["Name", "ID in your application", "Made"]}
             items={items}
             keyOf={(each) => each.id}
             onEnd={onEnd}
@@ -70,6 +78,7 @@ export default function UsersPage() {
           />
         )}
       </div>
+      {making && <NewUserDialog onClose={() => setMaking(false)} />}
     </>
   );
 }

@@ -82,7 +82,6 @@ def assembled(
         findings.append(ImportFinding(text, Severity.WARNING))
     described, description = _description(pairs)
     chosen = chosen[:MAX_WEBHOOKS]
-    # What earlier releases saw has the digest that they wrote.
     seen = [[item.name, item.methods, item.description, *_as_tool(item)] for item in chosen]
     noted = [[item.text, item.location] for item in findings]
     parts = orjson.dumps([seen, noted, described, hashlib.sha256(description).hexdigest()])

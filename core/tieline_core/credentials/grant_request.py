@@ -4,7 +4,7 @@ import hmac
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tieline_core.credentials.linker import (
     LinkedCredential,
@@ -20,11 +20,18 @@ from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.oauth1_tokens import Issued, token_credentials
 from tieline_core.oauth.refresh_coordinator import TokenRequirement, not_renewable
 from tieline_core.oauth.state_store import OAuthStateStore, PendingAuthorization, StateRefusedError
-from tieline_core.oauth.token_client import Endpoint, RefusedError, TokenClient, TokenError, Tokens
 from tieline_core.oauth.token_secrets import secret_key_of
 from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, OAuth2Client
 from tieline_core.resources.parsed_cache import CONNECTION
+from tieline_protocol.oauth.token_client import (
+    Endpoint,
+    RefusedError,
+    TokenClient,
+    TokenError,
+    Tokens,
+    UnreachableError,
+)
 
 SECRET_TAKEN = "SecretNameTaken"  # noqa: S105  (a reason)
 RENEWING = (Grant.CLIENT_CREDENTIALS, Grant.PASSWORD)
@@ -100,7 +107,14 @@ class GrantRequest:
         return await self._refreshed(given)
 
     async def _refreshed(self, old: Tokens) -> Tokens:
-        return await self.client.refresh(self._endpoint(), refresh_token=old.refresh_token, scopes=old.scopes)
+        if old.renewable_from is not None and (early := old.renewable_from - self.now()) > timedelta():
+            raise UnreachableError(
+                "The provider does not refresh the token yet; it is refreshed as soon as the provider allows",
+                retry_after=early.total_seconds(),
+            )
+        return await self.client.refresh(
+            self._endpoint(), refresh_token=old.refresh_token, scopes=old.scopes, kept=old.kept
+        )
 
     async def _exchanged(self) -> Tokens:
         inputs = self.resolved.inputs
@@ -117,6 +131,7 @@ class GrantRequest:
             redirect_uri=pending.redirect_uri,
             verifier=pending.code_verifier,
             scopes=pending.scopes.split(),
+            kept=self.resolved.kept,
         )
         self.exchanged = True
         return tokens
@@ -235,7 +250,8 @@ def oauth1_begun_for(
 def check_begun_with(pending: PendingAuthorization, resolved: Resolved) -> None:
     """StateRefusedError where an authorisation was not begun as the auth scheme demands.
 
-    It was begun for another client, or consumer, than asks for its tokens; or without PKCE, where the scheme has it.
+    It was begun for another client, or consumer, than asks for its tokens; without PKCE, where the scheme has it; or
+    with other values in the URLs, so that its code is of another tenant.
     """
     signing, endpoint = resolved.oauth1, resolved.endpoint
     named = signing.consumer.key if signing else endpoint.client_id if endpoint else pending.client_id
@@ -251,6 +267,12 @@ def check_begun_with(pending: PendingAuthorization, resolved: Resolved) -> None:
             "The auth scheme demands PKCE, and the authorisation was begun without it; connect again, and name the "
             "scheme in authSchemeConfig or authSchemeConfigId where the connection has one of its own",
             code="pkce_missing",
+        )
+    if any(resolved.tenant.get(name, value) != value for name, value in pending.values_begun_with().items()):
+        raise StateRefusedError(
+            "The values in the system's URLs are others than the authorisation was begun with; connect again, or "
+            "store the same variables with the code",
+            code="variables_changed",
         )
 
 

@@ -292,7 +292,9 @@ def _linked(
 def _urls(scheme: AuthSchemeConfig | None) -> frozenset[str]:
     if scheme is None or scheme.oauth2 is None:
         return frozenset()
-    return frozenset(url for url in (scheme.oauth2.token_url, scheme.oauth2.refresh_url) if url)
+    request = scheme.oauth2.token_request
+    longer = request.long_lived.url if request and request.long_lived else ""
+    return frozenset(url for url in (scheme.oauth2.token_url, scheme.oauth2.refresh_url, longer) if url)
 
 
 def _urls_of_holder(directory: Directory, found: LinkedCredential) -> frozenset[str]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from tieline_common.single_flight import SingleFlight
 from tieline_core.credentials.grant_request import (
@@ -22,19 +21,20 @@ from tieline_core.credentials.grant_request import (
     client_begun_with,
     holder_of,
 )
-from tieline_core.credentials.linker import Lookups
+from tieline_core.credentials.linker import Lookups, Problem
 from tieline_core.credentials.live_lookups import LiveCredentialLookups
 from tieline_core.credentials.resolver import Grant, Resolved, resolve
+from tieline_core.credentials.tenants import CHANGED, CHANGED_MESSAGE, is_of_other_tenant
 from tieline_core.kubernetes.errors import KubeError
 from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONNECTIONS, SECRETS
 from tieline_core.oauth import refresh_coordinator, token_secret_codec
 from tieline_core.oauth.refresh_coordinator import RefreshCoordinator, TokenRequirement, not_renewable
 from tieline_core.oauth.state_store import OAuthStateStore, StateRefusedError
-from tieline_core.oauth.token_client import TokenClient, Tokens, UnreachableError
 from tieline_core.oauth.token_secrets import blank_secret, holds_tokens_of, of_a_predecessor, secret_key_of
 from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import OAuth2Client
+from tieline_protocol.oauth.token_client import TokenClient, Tokens, UnreachableError
 
 __all__ = ["FreshTokens", "SecretTakenError", "TokenManager", "UnresolvedError"]
 
@@ -100,23 +100,29 @@ class TokenManager:
         self, connection: ObjectView, item_id: str, *, rejected: str, retry: bool
     ) -> FreshTokens | None:
         lookups = self._lookups
-        resolved = await resolve(lookups, connection, item_id)
         namespace, name = secret_key_of(connection, item_id)
-        seen = await self._read(connection, namespace, name) if resolved.grant else None
-        if seen is not None and token_secret_codec.read(seen).source not in ("", resolved.source):
+        seen = await find(self._secrets, SECRETS, name, namespace)
+        stored = token_secret_codec.read(seen) if seen is not None else None
+        resolved = await resolve(lookups, connection, item_id, stored=stored)
+        if resolved.grant is None:
+            seen = stored = None
+        if seen is not None:
+            _check_owner(seen, connection)
+        if stored is not None and stored.source not in ("", resolved.source):
             # Either the inputs are new, or what the caches hold is old: only the cluster itself can tell.
             lookups = LiveCredentialLookups(self._lookups, self._secrets)
             connection = await self._secrets.get(CONNECTIONS, connection["metadata"]["name"], namespace)
-            resolved = await resolve(lookups, connection, item_id)
+            resolved = await resolve(lookups, connection, item_id, stored=stored)
         chosen = None
         if resolved.grant is Grant.AUTHORIZATION_CODE:
             chosen = await self._chosen(connection, item_id, resolved, name=name, seen=seen)
             if chosen is not None:
-                resolved = await resolve(lookups, connection, item_id, client=chosen)
+                resolved = await resolve(lookups, connection, item_id, client=chosen, stored=stored)
         if resolved.problems:
             raise UnresolvedError(resolved.problems)
         if resolved.grant is None:
             return None
+        _check_tenant(seen, resolved)
         if resolved.grant is Grant.TOKEN and seen is None and not resolved.inputs.get("refreshToken"):
             return self._as_given(resolved, rejected)
         wanted = TokenRequirement(
@@ -128,6 +134,8 @@ class TokenManager:
             blank=blank_secret(connection, item_id),
             check=lambda found: _check_owner(found, connection),
             notes=_note(resolved.source, chosen),
+            keeps_refresh_token=resolved.grant is Grant.AUTHORIZATION_CODE,
+            grace=resolved.endpoint.dialect.refresh.grace if resolved.endpoint else None,
         )
         asking = GrantRequest(
             client=self._client,
@@ -163,12 +171,6 @@ class TokenManager:
             raise not_renewable()
         return FreshTokens(tokens=tokens, due_at=tokens.expires_at)
 
-    async def _read(self, connection: ObjectView, namespace: str, name: str) -> dict[str, Any] | None:
-        found = await find(self._secrets, SECRETS, name, namespace)
-        if found is not None:
-            _check_owner(found, connection)
-        return found
-
     async def _chosen(
         self, connection: ObjectView, item_id: str, resolved: Resolved, *, name: str, seen: ObjectView | None
     ) -> OAuth2Client | None:
@@ -187,6 +189,14 @@ class TokenManager:
             return client_begun_with(self._lookups, connection, item_id, pending)
         except StateRefusedError:
             return None  # told, and recorded, when the code is to be exchanged
+
+
+def _check_tenant(seen: ObjectView | None, resolved: Resolved) -> None:
+    """Raises where the tokens are of other values than the connection has now. Nothing is asked for in their place."""
+    if seen is None or resolved.grant in RENEWING:
+        return
+    if is_of_other_tenant(token_secret_codec.read(seen).source, resolved.source):
+        raise UnresolvedError((Problem(CHANGED, CHANGED_MESSAGE),))
 
 
 def _check_owner(secret: ObjectView, connection: ObjectView) -> None:

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from tieline_core.engine.streams import SETTINGS, StreamOwner
 from tieline_core.engine.system_requests import REQUEST_SECONDS, ask, ask_all
-from tieline_protocol.event_streams import MAX_BYTES
+from tieline_engine.streams import publishers_limit
 
 _PAGE = 128
 """Accounts in an answer: some 5 KiB each."""
@@ -146,8 +146,7 @@ def _fill(config: Mapping[str, Any], stored: int) -> float:
     """How full a stream is, by JetStream's own limit or by the one that publishers keep."""
     limit = int(config.get("max_bytes", 0))
     if limit <= 0:
-        told = str((config.get("metadata") or {}).get(MAX_BYTES, ""))
-        limit = int(told) if told.isdecimal() else 0
+        limit = publishers_limit(config)
     return stored / limit if limit > 0 else 0.0
 
 

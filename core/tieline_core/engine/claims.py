@@ -64,6 +64,8 @@ class ServiceImport:
     subject: str
     account: str
     """Public key."""
+    share: bool = False
+    """Whether the other account is told who asks."""
 
 
 def account_jwt(
@@ -138,6 +140,7 @@ def account_claims(
     if imports:
         claims["imports"] = [
             {"name": one.subject, "subject": one.subject, "account": one.account, "type": "service"}
+            | ({"share": True} if one.share else {})
             for one in imports
         ]
     if exports:

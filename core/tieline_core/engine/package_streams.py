@@ -19,6 +19,7 @@ from nats.js.api import DiscardPolicy, RetentionPolicy, StreamConfig
 
 from tieline_core.engine.state_reading import subjects_of
 from tieline_core.engine.streams import NO_DUPLICATES, StreamLimits, StreamOwner, ensure_stream
+from tieline_engine.client import answer_status
 
 _PACKAGES = "packages"
 _ENTRY = "entry"
@@ -120,7 +121,7 @@ async def stored_packages(client: Client, organisation: str) -> dict[str, Packag
     for subject in await subjects_of(client, stream, entry_subject(organisation, "*")):
         answer = await client.request(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"", timeout=_REQUEST_SECONDS)
         key = key_of_subject(subject)
-        entry = PackageEntry.decoded(answer.data) if "Status" not in (answer.headers or {}) else None
+        entry = PackageEntry.decoded(answer.data) if answer_status(answer) is None else None
         if key and entry:
             found[key] = entry
     return found

@@ -4,27 +4,17 @@ import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
+from tieline_engine import refusals
+from tieline_engine.publishing import Placement, placement
 from tieline_protocol import webhook_names
-from tieline_protocol.event_streams import EventStreams, hashed
-from tieline_protocol.events import (
-    HEADER,
-    MESSAGE_ID,
-    NO_ROLLUP,
-    ROLLUP,
-    SCHEDULE,
-    SCHEDULE_TARGET,
-    EventMetadata,
-)
+from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.events import EventMetadata
 
-_STORE_FAILED = 10077
-_NO_SPACE = (10002, 10023, 10028, 10047)
-"""Limits of the account, and insufficient resources: of the server, of the account, of the storage."""
-_PER_SUBJECT = "per subject"
 TASK_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 """What the name of an event's task looks like."""
 _TASK = re.compile(TASK_PATTERN)
@@ -56,9 +46,7 @@ def is_run_task(name: str) -> bool:
 
 def is_full(error: APIError) -> bool:
     """Whether a stream refused a message since there is no room."""
-    if error.err_code in _NO_SPACE:
-        return True
-    return error.err_code == _STORE_FAILED and not _is_taken(error)
+    return refusals.is_full(error.err_code, error.description)
 
 
 async def publish_event(
@@ -78,42 +66,31 @@ async def publish_event(
     """
     if not is_run_task(metadata.task):
         raise ValueError("no name of a task")
-    headers = {HEADER: metadata.header()}
-    headers[MESSAGE_ID] = deduplicated_by or metadata.message_id
-    if at is not None:
-        headers[SCHEDULE] = f"@at {at.astimezone(UTC).isoformat(timespec='milliseconds')[:23]}Z"
-        headers[SCHEDULE_TARGET] = streams.due(metadata.run)
-        subject, stream = streams.waiting(metadata.run), streams.later
-    elif metadata.key is not None:
-        subject, stream = streams.keyed_event(hashed(metadata.key), metadata.run), streams.queue
-    else:
-        subject, stream = streams.event(metadata.task, metadata.run), streams.queue
-    if metadata.event_id is not None and metadata.kind == "event" and deduplicated_by is None:
-        other, there = streams.later, streams.waiting(metadata.run)
-        if at is not None:
-            other, there = streams.queue, streams.event(metadata.task, metadata.run)
-        before = await _accepted_before(jetstream, there, metadata.message_id, stream=other, seconds=seconds)
+    until = at.timestamp() if at is not None else None
+    placed = placement(streams, metadata, until=until, deduplicated_by=deduplicated_by)
+    if placed.twin is not None:
+        before = await _accepted_before(jetstream, placed.twin, seconds=seconds)
         if before is not None:
             return before
-    stored = await _publish(jetstream, subject, payload, headers, stream=stream, seconds=seconds)
+    stored = await _publish(
+        jetstream, placed.subject, payload, placed.headers, stream=placed.stream, seconds=seconds
+    )
     if metadata.key is not None and at is None:
         # Where there is no room for the token, pods find the key later. Were the event deleted, the engine would still
         # take it for a duplicate when it is sent again.
         with contextlib.suppress(StreamFullError):
-            await publish_token(jetstream, streams, hashed(metadata.key), seconds=seconds)
+            await publish_token(jetstream, streams, metadata.key_hash, seconds=seconds)
     return stored
 
 
 async def _accepted_before(
-    jetstream: JetStreamContext, subject: str, message_id: str, *, stream: str, seconds: float
+    jetstream: JetStreamContext, twin: Placement, *, seconds: float
 ) -> Published | None:
-    """The event of this id in a stream that has ``subject``, if it was stored within the stream's window.
-
-    The stream is asked to store a message that it refuses, and says before that if it has one of this id.
-    """
-    headers = {MESSAGE_ID: message_id, ROLLUP: NO_ROLLUP}
+    """The event of the same id in the other stream, if it was stored within that stream's window."""
     try:
-        found = await jetstream.publish(subject, b"", timeout=seconds, stream=stream, headers=headers)
+        found = await jetstream.publish(
+            twin.subject, b"", timeout=seconds, stream=twin.stream, headers=twin.headers
+        )
     except APIError:
         return None
     return Published(found.stream, found.seq, True) if found.duplicate else None
@@ -126,7 +103,7 @@ async def publish_token(
     try:
         await _publish(jetstream, streams.key_token(key_hash), b"", {}, stream=streams.queue, seconds=seconds)
     except APIError as error:
-        if not _is_taken(error):
+        if not refusals.is_taken(error.err_code, error.description):
             raise
 
 
@@ -148,8 +125,3 @@ async def _publish(
             raise StreamFullError(error.description) from None
         raise
     return Published(stored.stream, stored.seq, bool(stored.duplicate))
-
-
-def _is_taken(error: APIError) -> bool:
-    """Whether a subject has its one message already."""
-    return error.err_code == _STORE_FAILED and _PER_SUBJECT in (error.description or "")

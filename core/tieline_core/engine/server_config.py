@@ -31,6 +31,10 @@ class EngineConfig:
     """A secret: what is stored is encrypted with it. The variable of the server's environment that has it, after $."""
     host: str = "0.0.0.0"  # noqa: S104 - a pod's own address
     port: int = 4222
+    monitoring_host: str = "127.0.0.1"
+    """Only the pod itself reaches the monitoring port: it answers anyone, with the names of all organisations and
+    environments.
+    """
     monitoring_port: int = 8222
     server_name: str = ""
     """By default a variable of the server's environment has it: SINGLE_NAME, or with routes CLUSTERED_NAME. A pod has
@@ -57,7 +61,7 @@ class EngineConfig:
         folder = f"{self.storage}/{'cluster' if self.routes else 'single'}"
         return (
             f"listen: {json.dumps(f'{self.host}:{self.port}')}\n"
-            f"http: {json.dumps(f'{self.host}:{self.monitoring_port}')}\n"
+            f"http: {json.dumps(f'{self.monitoring_host}:{self.monitoring_port}')}\n"
             f"server_name: {server_name}\n"
             f"operator: {json.dumps(self.operator)}\n"
             f"system_account: {self.system_account}\n"

@@ -8,6 +8,7 @@ from nats.aio.client import Client
 
 from tieline_core.engine.state_streams import StatePlace
 from tieline_core.engine.system_requests import EngineAnswerError
+from tieline_engine.client import answer_status
 
 _REQUEST_SECONDS = 20.0
 _MAX_PAGES = 100
@@ -44,7 +45,7 @@ async def values_at(client: Client, place: StatePlace, *, limit: int) -> dict[st
         answer = await client.request(
             f"$JS.API.DIRECT.GET.{place.stream}.{subject}", b"", timeout=_REQUEST_SECONDS
         )
-        if key is not None and "Status" not in (answer.headers or {}):
+        if key is not None and answer_status(answer) is None:
             found[key] = answer.data
     return found
 

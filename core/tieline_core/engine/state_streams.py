@@ -1,11 +1,13 @@
 """Where the engine keeps what integrations remember between runs: streams, subjects, and keys as parts of subjects.
 
-Each organisation has two streams in the platform's account, each with one message a subject:
+Each organisation has three streams in the platform's account, each with one message a subject:
 
 - ``state_<organisation>``: subject ``state.<organisation>.<environment>.<activation>.<key>``, where ``~own`` stands for
   the environment's own activation;
 - ``schedules_<organisation>``: subject ``schedules.<organisation>.<environment>.<key>``, how far a schedule is, and
-  ``schedules.<organisation>.<environment>.~code.<key>``, which schedules the code has.
+  ``schedules.<organisation>.<environment>.~code.<key>``, which schedules the code has;
+- ``issues_<organisation>``: subject ``issues.<organisation>.<environment>.<issue>``, the decision about an
+  issue.
 
 A message is a value as JSON. Pods have no way to these streams: the API reads and writes them.
 """
@@ -33,7 +35,7 @@ MAX_EXPIRY_SECONDS = 10 * 366 * 24 * 3600
 """The longest time after which a value may expire."""
 OWN = "~own"
 """Takes the place of an activation: the environment's own."""
-_STATE, _SCHEDULES = "state", "schedules"
+_STATE, _SCHEDULES, ISSUES = "state", "schedules", "issues"
 _CODE = "~code"
 _PLAIN = re.compile(rb"[A-Za-z0-9_-]")
 _TOKEN = re.compile(r"(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+")
@@ -49,9 +51,14 @@ def schedules_stream(organisation: str) -> str:
     return f"{_SCHEDULES}_{organisation}"
 
 
-def state_stream_names(organisation: str) -> tuple[str, str]:
-    """Both."""
-    return state_stream(organisation), schedules_stream(organisation)
+def issues_stream(organisation: str) -> str:
+    """The name of the stream with decisions about an organisation's issues."""
+    return f"{ISSUES}_{organisation}"
+
+
+def state_stream_names(organisation: str) -> tuple[str, str, str]:
+    """All of them."""
+    return state_stream(organisation), schedules_stream(organisation), issues_stream(organisation)
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,11 @@ class StatePlace:
     def of_registered_schedules(cls, organisation: str, environment: str) -> Self:
         """Which schedules the code of an environment has."""
         return cls(schedules_stream(organisation), f"{_SCHEDULES}.{organisation}.{environment}.{_CODE}")
+
+    @classmethod
+    def of_issues(cls, organisation: str, environment: str) -> Self:
+        """Decisions about the issues of an environment."""
+        return cls(issues_stream(organisation), f"{ISSUES}.{organisation}.{environment}")
 
     @property
     def subjects(self) -> str:
@@ -117,9 +129,9 @@ def activation_of_subject(subject: str) -> tuple[str, str] | None:
 
 
 def environment_of_subject(subject: str) -> str | None:
-    """The id of the environment that a value of either stream belongs to."""
+    """The id of the environment that a value of one of the streams belongs to."""
     parts = subject.split(".")
-    return parts[2] if len(parts) > 3 and parts[0] in (_STATE, _SCHEDULES) else None
+    return parts[2] if len(parts) > 3 and parts[0] in (_STATE, _SCHEDULES, ISSUES) else None
 
 
 def schedule_records(organisation: str) -> str:
@@ -136,23 +148,32 @@ def schedule_of_subject(subject: str) -> tuple[str, str] | None:
     return None
 
 
+def registered_schedules(organisation: str) -> str:
+    """The subjects of which schedules the code of an organisation's environments has."""
+    return f"{_SCHEDULES}.{organisation}.*.{_CODE}.*"
+
+
 def state_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamConfig]:
-    """The streams of an organisation's state and schedules. A full one refuses what is new."""
+    """The streams of an organisation's state, schedules and issues.
+
+    A full one refuses what is new. Decisions about issues cannot be deleted: of these, the oldest make room.
+    """
     return tuple(
         StreamConfig(
             name=name,
             subjects=[f"{kind}.{organisation}.>"],
             retention=RetentionPolicy.LIMITS,
-            discard=DiscardPolicy.NEW,
+            discard=discard,
             max_msgs_per_subject=1,
             max_bytes=max_bytes,
             duplicate_window=NO_DUPLICATES.total_seconds(),
             allow_msg_ttl=True,
             allow_atomic=True,
         )
-        for name, kind, max_bytes in (
-            (state_stream(organisation), _STATE, limits.state_bytes),
-            (schedules_stream(organisation), _SCHEDULES, limits.schedules_bytes),
+        for name, kind, max_bytes, discard in (
+            (state_stream(organisation), _STATE, limits.state_bytes, DiscardPolicy.NEW),
+            (schedules_stream(organisation), _SCHEDULES, limits.schedules_bytes, DiscardPolicy.NEW),
+            (issues_stream(organisation), ISSUES, limits.issues_bytes, DiscardPolicy.OLD),
         )
     )
 
@@ -165,7 +186,7 @@ async def ensure_state(
     *,
     settings: str = "",
 ) -> None:
-    """Makes the streams of an organisation's state and schedules, or updates them.
+    """Makes the streams of an organisation's state, schedules and issues, or updates them.
 
     Raises as ``streams.ensure_environment`` does.
     """

@@ -12,7 +12,16 @@ from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageT
 from nats.js.errors import BadRequestError, NotFoundError
 
 from tieline_core.engine.claims import AccountLimits
-from tieline_protocol.event_streams import LEASE_SECONDS, MAX_BYTES, PODS, EventStreams, history_stream
+from tieline_protocol.event_streams import (
+    LEASE_SECONDS,
+    MAX_BYTES,
+    MAX_HISTORY_BYTES,
+    MAX_STORED_EVENT_BYTES,
+    PODS,
+    EventStreams,
+    direct_stream,
+    history_stream,
+)
 
 LIMITS_STREAM = "limits"
 """The stream of the platform's account that the API makes for the state of connections' limits."""
@@ -48,12 +57,17 @@ class StreamLimits:
     """Of the dead letters of an environment."""
     dead_letters_age: timedelta = timedelta(days=90)
     history_bytes: int = 256 << 20
-    """Of the run history of an organisation."""
+    """Of the run history of an organisation, without its direct runs."""
     history_age: timedelta = timedelta(days=30)
+    """Of the run history with its direct runs."""
+    direct_bytes: int = 128 << 20
+    """Of the direct runs of an organisation."""
     state_bytes: int = 256 << 20
     """Of the state of all integrations of an organisation; a full one refuses what is new."""
     schedules_bytes: int = 64 << 20
     """Of the records of an organisation's schedules."""
+    issues_bytes: int = 8 << 20
+    """Of decisions about an organisation's issues."""
     packages_bytes: int = 2 << 30
     """Of the packages of an organisation's projects; a full one refuses what is new."""
     replicas: int = 1
@@ -118,6 +132,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
     return (
         StreamConfig(
             name=streams.queue,
+            max_msg_size=MAX_STORED_EVENT_BYTES,
             subjects=streams.queue_subjects,
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.NEW,
@@ -128,6 +143,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
         ),
         StreamConfig(
             name=streams.later,
+            max_msg_size=MAX_STORED_EVENT_BYTES,
             subjects=streams.later_subjects,
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.OLD,
@@ -138,6 +154,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
         ),
         StreamConfig(
             name=streams.runs,
+            max_msg_size=MAX_STORED_EVENT_BYTES,
             subjects=streams.runs_subjects,
             retention=RetentionPolicy.LIMITS,
             discard=DiscardPolicy.NEW,
@@ -148,6 +165,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
         ),
         StreamConfig(
             name=streams.dead_letters,
+            max_msg_size=MAX_STORED_EVENT_BYTES,
             subjects=streams.dead_letters_subjects,
             retention=RetentionPolicy.LIMITS,
             discard=DiscardPolicy.NEW,
@@ -160,17 +178,23 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
 
 
 def history_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamConfig]:
-    """The stream of an organisation's run history."""
-    return (
+    """The streams of an organisation's run history. Direct runs have one of their own: they push out no others."""
+    streams = (
+        (history_stream(organisation), f"history.{organisation}.>", limits.history_bytes),
+        (direct_stream(organisation), f"direct.{organisation}.>", limits.direct_bytes),
+    )
+    return tuple(
         StreamConfig(
-            name=history_stream(organisation),
-            subjects=[f"history.{organisation}.>"],
+            name=name,
+            max_msg_size=MAX_HISTORY_BYTES,
+            subjects=[subject],
             retention=RetentionPolicy.LIMITS,
             discard=DiscardPolicy.OLD,
-            max_bytes=limits.history_bytes,
+            max_bytes=max_bytes,
             duplicate_window=NO_DUPLICATES.total_seconds(),
             max_age=limits.history_age.total_seconds(),
-        ),
+        )
+        for name, subject, max_bytes in streams
     )
 
 
@@ -215,7 +239,7 @@ async def ensure_history(
     *,
     settings: str = "",
 ) -> None:
-    """Makes the stream of an organisation's run history, or updates it. Raises as ``ensure_environment`` does."""
+    """Makes the streams of an organisation's run history, or updates them. Raises as ``ensure_environment`` does."""
     for config in history_streams(organisation, limits):
         await ensure_stream(jetstream, config, limits, owner, settings=settings)
 

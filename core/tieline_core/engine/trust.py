@@ -3,9 +3,9 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from tieline_core.engine.claims import (
@@ -20,6 +20,7 @@ from tieline_core.engine.claims import (
     operator_jwt,
     user_jwt,
 )
+from tieline_core.engine.management import MANAGEMENT_PREFIX
 from tieline_protocol.event_streams import EventStreams, environment_account
 from tieline_protocol.nkeys import InvalidSeedError, KeyKind, KeyPair
 
@@ -30,8 +31,11 @@ _API = "api"
 _ENCRYPTION_KEY_BYTES = 32
 _FINGERPRINT_BYTES = 8
 _JETSTREAM = "$JS.API"
+_MANAGEMENT_SUBJECTS = f"{MANAGEMENT_PREFIX}.>"
 _REFUSED = "refused"
-_MANAGEMENT = (
+_BACKUP_TAG = "backup-until:"
+_BACKUP_BYTES = 16
+MANAGEMENT = (
     "STREAM.CREATE",
     "STREAM.UPDATE",
     "STREAM.DELETE",
@@ -39,6 +43,7 @@ _MANAGEMENT = (
     "STREAM.SNAPSHOT",
     "STREAM.LEADER",
     "STREAM.PEER",
+    "STREAM.CANCEL_MOVE",
     "CONSUMER.CREATE",
     "CONSUMER.DURABLE",
     "CONSUMER.DELETE",
@@ -46,7 +51,9 @@ _MANAGEMENT = (
     "CONSUMER.RESET",
     "CONSUMER.UNPIN",
     "CONSUMER.LEADER",
+    "CONSUMER.PEER",
 )
+"""The operations of JetStream's API that accounts of environments have not."""
 
 
 class InvalidTrustError(ValueError):
@@ -103,6 +110,53 @@ class AccountSigner:
         return credentials_file(jwt, user.seed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BackupAccess:
+    """For as long as a backup or a restore takes, a prefix of JetStream's API by which streams are managed.
+
+    NATS' command line has no way through the system account. The prefix is a secret: pods could send requests by it.
+    """
+
+    until: datetime
+    prefix: str = field(
+        default_factory=lambda: f"{_JETSTREAM}.{secrets.token_hex(_BACKUP_BYTES)}", repr=False
+    )
+
+    others: tuple["BackupAccess", ...] = field(default=(), repr=False)
+    """Those of backups and restores that go on meanwhile."""
+
+    @property
+    def mappings(self) -> Mapping[str, str]:
+        """Of the system account."""
+        return {f"{one.prefix}.>": f"{_JETSTREAM}.>" for one in (self, *self.others)}
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """Of the system account: until when, and for which prefix."""
+        return [
+            f"{_BACKUP_TAG}{int(one.until.timestamp())}:{one.prefix.removeprefix(f'{_JETSTREAM}.')}"
+            for one in (self, *self.others)
+        ]
+
+    def beside(self, claims: Mapping[str, Any], now: datetime) -> "BackupAccess":
+        """This one beside those that the system account has and that have not ended."""
+        return replace(self, others=tuple(one for one in _accesses(claims) if one.until > now))
+
+
+def _accesses(claims: Mapping[str, Any]) -> Iterator[BackupAccess]:
+    for tag in (claims.get("nats") or {}).get("tags") or ():
+        seconds, _, prefix = tag.removeprefix(_BACKUP_TAG).partition(":")
+        if tag.startswith(_BACKUP_TAG) and seconds.isdecimal():
+            yield BackupAccess(
+                until=datetime.fromtimestamp(int(seconds), UTC), prefix=f"{_JETSTREAM}.{prefix}"
+            )
+
+
+def backup_until(claims: Mapping[str, Any]) -> datetime | None:
+    """Until when there is BackupAccess, by the claims of the system account; None where there is none."""
+    return max((one.until for one in _accesses(claims)), default=None)
+
+
 def _account_key() -> KeyPair:
     return KeyPair.generate(KeyKind.ACCOUNT)
 
@@ -151,14 +205,6 @@ class EngineTrust:
 
         Users that one of ``previous_signers`` signed stay valid.
         """
-        system = account_jwt(
-            self.operator,
-            self.system.public_key,
-            name="SYS",
-            at=at,
-            limits=AccountLimits(disk_bytes=0),
-            mappings=_management_mappings(management_prefix(self.api)),
-        )
         platform = account_jwt(
             self.operator,
             self.account.public_key,
@@ -166,17 +212,23 @@ class EngineTrust:
             at=at,
             limits=AccountLimits(memory_bytes=PLATFORM_MEMORY_BYTES),
             signing_keys=[self.signer.public_key, *previous_signers],
+            imports=[ServiceImport(subject=_MANAGEMENT_SUBJECTS, account=self.system.public_key, share=True)],
             exports=["history.*.*"],
         )
-        return {self.system.public_key: system, self.account.public_key: platform}
+        return {self.system.public_key: self.system_jwt(at), self.account.public_key: platform}
 
-    @property
-    def management_prefix(self) -> str:
-        """A secret: the prefix of JetStream's API by which streams and consumers are managed.
-
-        Messages cannot be fetched or read by it: consumers and streams listen in their accounts for that.
-        """
-        return management_prefix(self.api)
+    def system_jwt(self, at: datetime, *, backup: BackupAccess | None = None) -> str:
+        """The JWT of the servers' system account. With ``backup``, all accounts manage their streams by its prefix."""
+        return account_jwt(
+            self.operator,
+            self.system.public_key,
+            name="SYS",
+            at=at,
+            limits=AccountLimits(disk_bytes=0),
+            mappings={**_management_mappings(), **(backup.mappings if backup else {})},
+            exports=[_MANAGEMENT_SUBJECTS],
+            tags=backup.tags if backup else (),
+        )
 
     def environment_account(self, streams: EventStreams) -> str:
         """The public key of an environment's account."""
@@ -246,19 +298,14 @@ def account_name(streams: EventStreams) -> str:
     return f"{streams.organisation}.{streams.environment}"
 
 
-def management_prefix(api: KeyPair) -> str:
-    """The prefix of JetStream's API that ``EngineTrust.management_prefix`` is, by the key of the API. A secret."""
-    return f"{_JETSTREAM}.{api.derived('jetstream management').public_key}"
-
-
-def _management_mappings(prefix: str) -> dict[str, str]:
-    """Has streams and consumers managed by a prefix alone that pods do not know.
+def _management_mappings() -> dict[str, str]:
+    """Has streams and consumers managed at subjects alone that no account of an environment leads to.
 
     The requests of all accounts to JetStream's API come by the system account, whose mappings count for those too that
     the server sends to a reply subject.
     """
-    refused = {f"{_JETSTREAM}.{subject}.>": f"{_REFUSED}.{subject}.>" for subject in _MANAGEMENT}
-    return {**refused, f"{prefix}.>": f"{_JETSTREAM}.>"}
+    refused = {f"{_JETSTREAM}.{subject}.>": f"{_REFUSED}.{subject}.>" for subject in MANAGEMENT}
+    return {**refused, _MANAGEMENT_SUBJECTS: f"{_JETSTREAM}.>"}
 
 
 def _api_permissions(streams: EventStreams) -> Permissions:
@@ -275,8 +322,7 @@ def _api_permissions(streams: EventStreams) -> Permissions:
             f"$JS.API.STREAM.MSG.DELETE.{streams.queue}",
             *(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams.names if stream != streams.queue),
         ),
-        # The second one is that of APIs of earlier releases.
-        subscribe=(f"{streams.api_inbox}.>", f"{streams.inbox}.>"),
+        subscribe=(f"{streams.api_inbox}.>",),
     )
 
 

@@ -1,11 +1,11 @@
 """Identity: ULIDs that anyone who sees an object computes alike.
 
-An object's id is its label ``tieline.dev/id`` when it has one (REST and restores set it), and otherwise
+An object gets its id from its label ``tieline.dev/id`` when it has one (REST and restores set it), and otherwise
 derived: the time is the object's ``creationTimestamp``, the 80 random bits are a hash of its uid. So the
-API can answer with an id before the operator has written the label, and two replicas never disagree.
+API can answer with an id before the operator has seen the object, and two replicas never disagree.
 
-The operator records the id in ``status.id`` as well, which no apply of a manifest reaches: when a tool removes the
-label, the id stays and the operator writes the label again.
+The operator records the id in ``status.id``. From then on the id never changes, whatever becomes of the label: no apply
+of a manifest reaches the status, and the roles of people cannot write it.
 """
 
 import hashlib
@@ -38,6 +38,11 @@ def parse_id(text: str) -> str | None:
     # Of other alphabets some letters are ASCII's in upper case ("ſ"); and "$" would let a line end pass.
     upper = text.upper() if text.isascii() else ""
     return upper if _ULID.fullmatch(upper) else None
+
+
+def time_of(identifier: str) -> datetime:
+    """When a ULID was made, in UTC, without fractions of seconds: times of objects have none."""
+    return datetime.fromtimestamp(ULID.from_str(identifier).milliseconds // 1000, UTC)
 
 
 def derived_id(*, created: datetime, seed: str) -> str:
@@ -89,15 +94,13 @@ def credential_id(connection_id: str, item: Mapping[str, Any]) -> str:
 
 
 def object_id(obj: Mapping[str, Any]) -> str:
-    """The id of a Kubernetes object as read from the API server: its label, its status, or derived from its uid."""
+    """The id of a Kubernetes object as read from the API server: by its status, its label, or derived from its uid."""
     metadata = obj["metadata"]
-    label = parse_id(metadata.get("labels", {}).get(ID_LABEL, ""))
-    if label:
-        return label
     recorded = parse_id((obj.get("status") or {}).get("id") or "")
     if recorded:
         return recorded
-    return _derived(metadata["creationTimestamp"], metadata["uid"])
+    label = parse_id(metadata.get("labels", {}).get(ID_LABEL, ""))
+    return label or _derived(metadata["creationTimestamp"], metadata["uid"])
 
 
 def change_id(obj: Mapping[str, Any], generation: int | None = None) -> str:

@@ -2,8 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
-from typing import Any
 
 PROJECT_LABEL = "tieline.dev/project"
 ENVIRONMENT_LABEL = "tieline.dev/environment"
@@ -14,14 +12,12 @@ EXPOSE_LABEL = "tieline.dev/expose-to-code"
 """On a Secret: "true" where its owner opens its keys to code."""
 EXPOSED_TO_ANNOTATION = "tieline.dev/exposed-to"
 """On such a Secret: the only projects, or environments as project/environment, that it is opened to."""
+NOT_SECRET_ANNOTATION = "tieline.dev/not-secret"  # noqa: S105  (a name)
+"""On such a Secret: the keys whose values are no secrets, so that they are not masked."""
 ENGINE_CREDENTIALS_TYPE = "tieline.dev/engine-credentials"
 API_KEY_TYPE = "tieline.dev/api-key"
 CONNECT_SESSION_TYPE = "tieline.dev/connect-session"
 TOKENS_LABEL = "tieline.dev/tokens"
-STATE_LABEL = "tieline.dev/state"
-"""On the ConfigMaps that hold what integrations keep between runs, where there is no event engine."""
-CARRIED_LABEL = "tieline.dev/carried-state"
-"""On such ConfigMaps whose contents the event engine gets (``moving``), or has (``done``)."""
 TOLD_LABEL = "tieline.dev/told-by"
 """On the ConfigMap that says what a Notification has told, with the Notification's uid."""
 INTERNAL_API_SERVICE = "tieline-api-internal"
@@ -37,7 +33,6 @@ INSTANCE_LABEL = "app.kubernetes.io/instance"
 _LONGEST = 46
 # 64 bits, so that nobody finds two names with one hash by trying.
 _HASH = 16
-_LEGACY_HASH = 6
 _LABEL = 63
 _LABEL_HASH = 6
 _LABEL_CUT = _LABEL - _LABEL_HASH - 1
@@ -52,49 +47,11 @@ def workload_name(project: str, environment: str) -> str:
     A DNS-1035 label, unique in the namespace: the readable part may be cut, the hash of both names
     never is (``a-b`` + ``c`` and ``a`` + ``b-c`` differ).
     """
-    return _workload(project, environment, _HASH)
-
-
-def legacy_workload_name(project: str, environment: str) -> str:
-    """The name that earlier releases gave: its hash has 24 bits. Environments that have it keep it."""
-    return _workload(project, environment, _LEGACY_HASH)
-
-
-def recorded_workload(project: Mapping[str, Any], environment: str) -> str | None:
-    """The name of an environment's workload by the status of its Project (an object as read from the API server).
-
-    None while the operator has not recorded the environment yet. Earlier releases recorded no name: theirs is the
-    legacy one.
-    """
-    name = project["metadata"]["name"]
-    legacy = legacy_workload_name(name, environment)
-    for item in project.get("status", {}).get("environments") or ():
-        if item.get("name") == environment:
-            long = workload_name(name, environment)
-            return long if item.get("workload") == long else legacy
-    return None
-
-
-def possible_workloads(project: Mapping[str, Any], environment: str) -> tuple[str, ...]:
-    """The names that an environment's workload may have: one, once the operator has recorded it."""
-    recorded = recorded_workload(project, environment)
-    if recorded is not None:
-        return (recorded,)
-    name = project["metadata"]["name"]
-    return workload_name(name, environment), legacy_workload_name(name, environment)
-
-
-def current_workload(project: Mapping[str, Any], environment: str) -> str:
-    """The name of an environment's workload: the recorded one, or the one that it is about to get."""
-    return possible_workloads(project, environment)[0]
-
-
-def _workload(project: str, environment: str, length: int) -> str:
-    digest = hashlib.sha256(f"{project}/{environment}".encode()).hexdigest()[:length]
+    digest = hashlib.sha256(f"{project}/{environment}".encode()).hexdigest()[:_HASH]
     readable = re.sub(r"[^a-z0-9-]", "-", f"{project}-{environment}")
     if not readable[0].isalpha():
         readable = f"p-{readable}"
-    return f"{readable[: _LONGEST - length - 1].rstrip('-')}-{digest}"
+    return f"{readable[: _LONGEST - _HASH - 1].rstrip('-')}-{digest}"
 
 
 def label_value(name: str) -> str:
@@ -121,18 +78,3 @@ def engine_credentials_name(workload: str) -> str:
 def packages_name(workload: str) -> str:
     """The ServiceAccount and NetworkPolicy of the Jobs that install an environment's packages."""
     return f"{workload}-packages"
-
-
-def schedules_name(workload: str) -> str:
-    """The ConfigMap that says how far the schedules of an environment are."""
-    return f"{workload}-schedules"
-
-
-def registered_schedules_name(workload: str) -> str:
-    """The ConfigMap that says which schedules the code of an environment has."""
-    return f"{workload}-registered-schedules"
-
-
-def state_name(workload: str, activation: str | None) -> str:
-    """The ConfigMap with an activation's state: the environment's own, or that of the activation with this id."""
-    return f"{workload}-state-{activation.lower()}" if activation else f"{workload}-state"

@@ -18,6 +18,8 @@ class Resource:
     namespaced: bool = True
     secret_type: str = ""
     """Of Secrets: only those of this type."""
+    object_name: str = ""
+    """Only the object of this name."""
 
     @property
     def api_version(self) -> str:
@@ -74,6 +76,8 @@ SECRETS = Resource("", "v1", "secrets", "Secret")
 ENGINE_SECRETS = Resource("", "v1", "secrets", "Secret", secret_type=ENGINE_CREDENTIALS_TYPE)
 """The Secrets with which pods connect to the event engine."""
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+ORGANISATION_RECORDS = Resource("", "v1", "configmaps", "ConfigMap", object_name="tieline-organisations")
+"""The ConfigMap of a release that records which namespace is which organisation."""
 SERVICES = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")

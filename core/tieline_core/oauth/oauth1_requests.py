@@ -16,7 +16,6 @@ from oauthlib import oauth1
 from oauthlib.oauth1.rfc5849.utils import escape
 
 from tieline_core.oauth.endpoint_urls import url_problem
-from tieline_core.oauth.token_client import MisconfiguredError
 from tieline_core.resources.auth_schemes import (
     OAuth1Endpoint,
     OAuth1Location,
@@ -24,6 +23,7 @@ from tieline_core.resources.auth_schemes import (
     OAuth1Transmission,
     OAuth1Usage,
 )
+from tieline_protocol.oauth.token_client import MisconfiguredError
 
 # Its debug messages hold what is signed, and PLAINTEXT signatures, which are the secrets themselves.
 logging.getLogger("oauthlib.oauth1").setLevel(logging.INFO)
@@ -202,8 +202,7 @@ def _used(
 ) -> Iterator[tuple[OAuth1Parameter, str]]:
     """The parameters of a request that have a value, with it."""
     for one in endpoint.additional_param_configs:
-        everywhere = not one.usages or OAuth1Usage.UNKNOWN in one.usages
-        if one.location is OAuth1Location.IGNORE or not (everywhere or usage in one.usages):
+        if one.location is OAuth1Location.IGNORE or one.usages not in (OAuth1Usage.UNKNOWN, usage):
             continue
         value = (one.modifiable and params.get(one.parameter_name)) or one.value
         if value:

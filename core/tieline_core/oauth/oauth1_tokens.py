@@ -7,8 +7,13 @@ from urllib.parse import parse_qsl
 from yarl import URL
 
 from tieline_core.oauth.oauth1_requests import TEMPORARY, TOKEN, Consumer, Signed, signed
-from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, TokenClient, UnreachableError
 from tieline_core.resources.auth_schemes import OAuth1Endpoint
+from tieline_protocol.oauth.token_client import (
+    MisconfiguredError,
+    RefusedError,
+    TokenClient,
+    UnreachableError,
+)
 
 # The problem reporting extension of OAuth 1.0, which many providers answer with.
 _PROBLEMS = frozenset(

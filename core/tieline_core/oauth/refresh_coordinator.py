@@ -9,7 +9,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -18,8 +18,14 @@ from tieline_core.kubernetes.errors import AlreadyExists, Conflict, NotFound, Un
 from tieline_core.kubernetes.reading import Reader
 from tieline_core.kubernetes.resources import SECRETS, Resource
 from tieline_core.oauth import token_secret_codec
-from tieline_core.oauth.token_client import LONGEST_PAUSE, RefusedError, TokenError, Tokens, UnreachableError
 from tieline_core.objects import Object
+from tieline_protocol.oauth.token_client import (
+    LONGEST_PAUSE,
+    RefusedError,
+    TokenError,
+    Tokens,
+    UnreachableError,
+)
 
 CLAIM = timedelta(seconds=60)
 """Three times what a token request may take (``tokens.TIMEOUT``): the rest is for writes."""
@@ -64,6 +70,10 @@ class TokenRequirement:
     """The Secret to create where there is none."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Annotations that are written with the claim."""
+    keeps_refresh_token: bool = False
+    """Whether new tokens without a refresh token get the stored one, if client and account are the same."""
+    grace: timedelta | None = None
+    """How long the old refresh token is good after a refresh whose answer was lost."""
     check: Callable[[Object], None] = lambda _secret: None
     """Raises TokenError where the Secret that is there must not be written."""
 
@@ -151,7 +161,7 @@ class RefreshCoordinator:
                 secret = await self._claimed(token_secret_codec.marked(secret, marks, wanted.notes))
             except (Conflict, AlreadyExists, NotFound):
                 continue
-            new = await self._asked(secret, claim, tokens, ask, wanted)
+            new = await self._asked(secret, claim, tokens, ask, wanted, before=found)
             if new.access_token:
                 return new
 
@@ -192,8 +202,16 @@ class RefreshCoordinator:
             raise UnreachableError("The provider could not be reached just now; it is tried again soon")
 
     async def _asked(
-        self, secret: Object, claim: str, old: Tokens, ask: Ask, wanted: TokenRequirement
+        self,
+        secret: Object,
+        claim: str,
+        old: Tokens,
+        ask: Ask,
+        wanted: TokenRequirement,
+        *,
+        before: token_secret_codec.StoredTokens,
     ) -> Tokens:
+        """``before`` is what was stored before the claim, which takes marks away."""
         mark = _mark(token_secret_codec.read(secret).tokens, wanted)
         try:
             async with asyncio.timeout(self._claim.total_seconds() / 2):
@@ -203,16 +221,21 @@ class RefreshCoordinator:
             await self._write(secret, claim, lambda live: token_secret_codec.marked(live, marks))
             raise
         except (TokenError, TimeoutError) as error:
-            marks = self._pause(getattr(error, "retry_after", None) or PAUSE, mark)
+            marks = self._pause(getattr(error, "retry_after", None) or _pause_within(wanted.grace), mark)
             await self._write(secret, claim, lambda live: token_secret_codec.marked(live, marks))
             if isinstance(error, TimeoutError):
                 raise UnreachableError("The provider did not answer in time; it is tried again") from None
             raise
+        issued = _with_old_refresh_token(new, before, wanted)
         return await self._write(
             secret,
             claim,
             lambda live: token_secret_codec.with_tokens(
-                live, new, source=wanted.source, renewable=wanted.renewable(new)
+                live,
+                issued,
+                source=wanted.source,
+                asked_as=wanted.asked_as,
+                renewable=wanted.renewable(issued),
             ),
         )
 
@@ -239,6 +262,27 @@ class RefreshCoordinator:
                 continue
 
 
+def _pause_within(grace: timedelta | None) -> float:
+    """Seconds until a provider is asked again: soon enough for the old refresh token, where that ends soon."""
+    return min(PAUSE, grace.total_seconds() / 4) if grace else PAUSE
+
+
+def _with_old_refresh_token(
+    new: Tokens, stored: token_secret_codec.StoredTokens, wanted: TokenRequirement
+) -> Tokens:
+    """New tokens with the stored refresh token, where a further consent has brought none.
+
+    Not the one of another client, or of another account as far as that is known, or one that was refused.
+    """
+    old = stored.tokens
+    if new.refresh_token or not wanted.keeps_refresh_token or not old.refresh_token:
+        return new
+    accounts = {one.kept.account_id for one in (old, new)}
+    if stored.asked_as != wanted.asked_as or stored.refused or len(accounts) > 1:
+        return new
+    return replace(new, refresh_token=old.refresh_token)
+
+
 def blank(issued_at: datetime) -> Tokens:
     """No tokens."""
     return Tokens(access_token="", issued_at=issued_at)
@@ -260,6 +304,6 @@ def _mark(tokens: Tokens, wanted: TokenRequirement) -> str:
 
 def not_renewable() -> RefusedError:
     return RefusedError(
-        "The access token is not accepted any more and there is no refresh token; connect again, or store new tokens",
+        "The access token is no longer accepted and there is no refresh token; connect again, or store new tokens",
         code=NOT_RENEWABLE,
     )

@@ -9,6 +9,7 @@ that began it has died.
 
 import base64
 import hashlib
+import json
 import re
 import secrets
 from collections.abc import Callable
@@ -23,8 +24,8 @@ from tieline_core.kubernetes.errors import Conflict, NotFound
 from tieline_core.kubernetes.periodic_gc import run_periodically
 from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import SECRETS
-from tieline_core.oauth.token_client import RefusedError
 from tieline_core.objects import ObjectView
+from tieline_protocol.oauth.token_client import RefusedError
 
 STATE_TYPE = "tieline.dev/oauth-state"
 EXPIRES = "tieline.dev/expires-at"
@@ -71,6 +72,12 @@ class PendingAuthorization:
     """The id of the connect session that it was begun with, where it was one."""
     authorize_url: str = ""
     """Where the end user is sent to authorise."""
+    variables: str = ""
+    """The values in the auth scheme's URLs, as JSON. The code is good with the same values only."""
+
+    def values_begun_with(self) -> dict[str, str]:
+        """The values in the auth scheme's URLs."""
+        return dict(json.loads(self.variables or "{}"))
 
 
 def new_state(organisation_id: str) -> str:
@@ -227,8 +234,8 @@ class OAuthStateStore:
 def unknown_state() -> StateRefusedError:
     """The refusal of a state under which nothing is kept."""
     return StateRefusedError(
-        "This authorisation is not known here: it was used already, has expired, or was begun elsewhere; "
-        "connect again",
+        "This authorisation is not known here: it was already used, has expired, or was "
+        "started by another application; connect again",
         code="state_unknown",
     )
 

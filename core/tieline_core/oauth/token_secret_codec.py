@@ -3,14 +3,15 @@
 import hashlib
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tieline_core.identity.ids import to_utc
 from tieline_core.kubernetes.reading import secret_values, texts_of
-from tieline_core.oauth import token_response
-from tieline_core.oauth.token_client import LONGEST_PAUSE, Tokens
+from tieline_protocol.oauth import token_response
+from tieline_protocol.oauth.kept import Kept
+from tieline_protocol.oauth.token_client import LONGEST_PAUSE, Tokens
 
 EARLY = timedelta(minutes=15)
 IDLE = timedelta(hours=23, minutes=50)
@@ -23,6 +24,12 @@ SOURCE = "tieline.dev/source"
 ISSUED_AT = "tieline.dev/issued-at"
 DUE_AT = "tieline.dev/refresh-due-at"
 """When they are to be refreshed, for those who see metadata only; absent where that cannot be done."""
+RENEWABLE_FROM = "tieline.dev/refresh-allowed-from"
+"""When the provider allows a refresh, where that is not at any time."""
+ASKED_AS = "tieline.dev/issued-to"
+"""A fingerprint of the endpoint and the client that the tokens came from."""
+KEPT = "kept"
+"""The key with what the connection keeps of the provider's answers, beside the tokens."""
 CLAIMED_BY = "tieline.dev/refresh-claimed-by"
 CLAIMED_UNTIL = "tieline.dev/refresh-claimed-until"
 NOT_BEFORE = "tieline.dev/refresh-not-before"
@@ -36,6 +43,8 @@ class StoredTokens:
 
     tokens: Tokens
     source: str = ""
+    asked_as: str = ""
+    """A fingerprint of the endpoint and the client that they came from; empty where that is not known."""
     claimed_by: str = ""
     claimed_until: datetime | None = None
     not_before: datetime | None = None
@@ -52,12 +61,15 @@ class StoredTokens:
 
 
 def due_at(tokens: Tokens) -> datetime:
-    """When to refresh: 15 minutes early, or half the lifetime early when that is less; daily at the latest."""
-    daily = tokens.issued_at + IDLE
-    if tokens.expires_at is None:
-        return daily
-    lifetime = max(tokens.expires_at - tokens.issued_at, timedelta())
-    return min(daily, tokens.expires_at - min(EARLY, lifetime / 2))
+    """When to refresh: 15 minutes early, or half the lifetime early when that is less; daily at the latest.
+
+    Not before the provider allows it.
+    """
+    due = tokens.issued_at + IDLE
+    if tokens.expires_at is not None:
+        lifetime = max(tokens.expires_at - tokens.issued_at, timedelta())
+        due = min(due, tokens.expires_at - min(EARLY, lifetime / 2))
+    return max(due, tokens.renewable_from) if tokens.renewable_from else due
 
 
 def good(tokens: Tokens, *, now: datetime, rejected: str = "", renewable: bool = True) -> bool:
@@ -96,8 +108,12 @@ def read(secret: Mapping[str, Any]) -> StoredTokens:
     issued = moment(notes.get(ISSUED_AT)) or moment(metadata.get("creationTimestamp"))
     not_before, _, paused = notes.get(NOT_BEFORE, "").partition(" ")
     return StoredTokens(
-        tokens=from_values(data, issued_at=issued or datetime.fromtimestamp(0, UTC)),
+        tokens=replace(
+            from_values(data, issued_at=issued or datetime.fromtimestamp(0, UTC)),
+            renewable_from=moment(notes.get(RENEWABLE_FROM)),
+        ),
         source=notes.get(SOURCE, ""),
+        asked_as=notes.get(ASKED_AS, ""),
         claimed_by=notes.get(CLAIMED_BY, ""),
         claimed_until=moment(notes.get(CLAIMED_UNTIL)),
         not_before=moment(not_before),
@@ -121,6 +137,7 @@ def from_values(values: Mapping[str, str], *, issued_at: datetime) -> Tokens:
         scopes=token_response.scopes(values.get("scopes"), secrets),
         issued_at=issued_at,
         expires_at=moment(values.get("expiresAt")),
+        kept=Kept.decoded(values.get(KEPT)),
     )
 
 
@@ -134,7 +151,12 @@ def marked(
 
 
 def with_tokens(
-    secret: Mapping[str, Any], tokens: Tokens, *, source: str = "", renewable: bool = True
+    secret: Mapping[str, Any],
+    tokens: Tokens,
+    *,
+    source: str = "",
+    asked_as: str = "",
+    renewable: bool = True,
 ) -> dict[str, Any]:
     """The Secret with new tokens and without marks. Other keys stay."""
     values = {
@@ -144,11 +166,19 @@ def with_tokens(
         "tokenType": tokens.token_type,
         "scopes": " ".join(tokens.scopes),
         "expiresAt": written(tokens.expires_at) if tokens.expires_at else "",
+        KEPT: tokens.kept.encoded(),
     }
     data = {key: value for key, value in (secret.get("data") or {}).items() if key not in values}
     data |= {key: b64encode(value.encode()).decode() for key, value in values.items() if value}
     due = written(due_at(tokens)) if renewable else ""
-    marks = {ISSUED_AT: written(tokens.issued_at), SOURCE: source, DUE_AT: due}
+    allowed = written(tokens.renewable_from) if tokens.renewable_from else ""
+    marks = {
+        ISSUED_AT: written(tokens.issued_at),
+        SOURCE: source,
+        ASKED_AS: asked_as,
+        DUE_AT: due,
+        RENEWABLE_FROM: allowed,
+    }
     result = marked(secret, marks)
     notes = result["metadata"]["annotations"]
     result["metadata"]["annotations"] = {key: value for key, value in notes.items() if value}

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline_core.identity.names import PROJECT_LABEL, label_value
+from tieline_core.identity.owner_references import owner_reference
+from tieline_core.objects import ObjectView
 from tieline_core.resources.projects import FilesConfigMap, KeyToPath, ProjectSource
 from tieline_protocol.files import MAX_FILE_BYTES
 
@@ -86,19 +88,7 @@ def pack(project: str, files: Files) -> list[Pack]:
     larger than a pack gets a ConfigMap of its own; one larger than MAX_FILE_BYTES is a ValueError
     (``checks.check_files`` tells people before).
     """
-    return _packed(_short(project), files)
-
-
-def legacy_packs(project: str, files: Files) -> list[Pack]:
-    """The same packs under the names that earlier releases gave, where those differ.
-
-    They cut a long project name without a hash. Versions refer to ConfigMaps by name, so what they named stays.
-    """
-    before = _cut(project)
-    return _packed(before, files) if before != _short(project) else []
-
-
-def _packed(prefix: str, files: Files) -> list[Pack]:
+    prefix = _short(project)
     packs: list[Pack] = []
     current: dict[str, bytes] = {}
     size = 0
@@ -116,21 +106,25 @@ def _packed(prefix: str, files: Files) -> list[Pack]:
     return packs
 
 
-def config_map(
-    content: Pack, *, project: str, namespace: str, owner: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The manifest of a pack's ConfigMap; ``owner`` is an ownerReference to the Project."""
-    metadata: dict[str, Any] = {
-        "name": content.name,
-        "namespace": namespace,
-        "labels": {PROJECT_LABEL: label_value(project), "app.kubernetes.io/managed-by": "tieline"},
-    }
-    if owner:
-        metadata["ownerReferences"] = [dict(owner)]
+def config_map(content: Pack, project: ObjectView) -> dict[str, Any]:
+    """The manifest of a pack's ConfigMap, which the Project owns.
+
+    Operator and API apply it under one name whenever the files are the same, so all that it holds follows from the
+    pack and the Project: a field that one of them wrote in another way would be a conflict for the other.
+    """
+    metadata = project["metadata"]
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata,
+        "metadata": {
+            "name": content.name,
+            "namespace": metadata["namespace"],
+            "labels": {
+                PROJECT_LABEL: label_value(metadata["name"]),
+                "app.kubernetes.io/managed-by": "tieline",
+            },
+            "ownerReferences": [owner_reference(project, controller=True)],
+        },
         "immutable": True,
         "binaryData": {key: base64.b64encode(value).decode() for key, value in content.data.items()},
     }

@@ -22,7 +22,7 @@ from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, 
 
 
 class ActivationConnection(Shape):
-    """The connection that this activation uses for a dynamic template."""
+    """The connection of this activation for a dynamic template."""
 
     connection_template: ObjectName
     """The name of the ConnectionTemplate object."""
@@ -31,7 +31,7 @@ class ActivationConnection(Shape):
 
 
 class ActivationSpec(Shape):
-    """The activation as its users describe it."""
+    """The desired state of the activation."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -47,9 +47,9 @@ class ActivationSpec(Shape):
     environment: Annotated[EnvironmentName, Field(json_schema_extra=immutable("environment"))]
     """The name of the project's environment."""
     end_user_ref: Annotated[Reference, Field(json_schema_extra=immutable("endUserRef"))] | None = None
-    """The EndUser it runs for; absent for the environment's static activation."""
+    """The EndUser. Absent for the environment's static activation."""
     variables: JsonObject = {}
-    """Values for the project's dynamicVariablesSchema."""
+    """Values of the project's dynamic variables, validated by its dynamicVariablesSchema."""
     connections: Annotated[
         list[ActivationConnection], Field(max_length=64, json_schema_extra=list_map("connectionTemplate"))
     ] = []
@@ -57,23 +57,23 @@ class ActivationSpec(Shape):
 
 
 class ActivationStatus(Status):
-    """What the operator saw of the activation."""
+    """The observed state of the activation."""
 
     environment_id: Ulid | None = None
     """The id of the environment."""
     variable_errors: Annotated[list[Text], Field(max_length=32)] = []
-    """Where the variables break the project's schema."""
+    """Why the variables do not match the project's schema."""
     last_valid_variables: JsonObject | None = None
-    """While the variables break the schema: the last ones that did not, which running code keeps."""
+    """The last variables that matched the schema. Running code keeps them while the current ones do not match."""
 
 
 class Activation(CustomResource):
-    """A project's environment for one user: whose connections it uses, and with which variables."""
+    """A project's environment for one end user, with the user's connections and variables."""
 
     kind_info: ClassVar = Kind(
         name="Activation",
         plural="activations",
-        short_names=("activ",),
+        short_names=("tlactiv",),
         columns=(
             Column(name="Project", path=".spec.projectRef.name", description="The project"),
             Column(name="Environment", path=".spec.environment", description="The environment"),
@@ -84,9 +84,9 @@ class Activation(CustomResource):
     )
 
     spec: ActivationSpec
-    """The activation, as its users describe it."""
+    """The desired state of the activation."""
     status: ActivationStatus
-    """What the operator saw."""
+    """The observed state of the activation."""
 
 
 def in_effect(activation: Mapping[str, Any], *, fit: bool) -> dict[str, Any]:

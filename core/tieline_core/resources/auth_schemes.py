@@ -5,10 +5,11 @@ sub-object; here it is the item's own, so that a list of schemes merges item by 
 secret: client secrets and keys live in Secrets.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from tieline_core.resources.fields import (
     ItemId,
@@ -20,17 +21,53 @@ from tieline_core.resources.fields import (
     ShortText,
     Text,
     Ulid,
-    Url,
     list_map,
     rules,
 )
-from tieline_protocol.signatures import INPUT_PATTERN, MAX_INPUTS
+from tieline_core.resources.oauth2_dialect import Headers, OAuth2Dialect
+from tieline_protocol.signature_challenges import MAX_ANSWER, MAX_CHALLENGES, MAX_CONDITIONS, METHODS, PROOFS
+from tieline_protocol.signature_fields import CONDITION_PATTERN, MAX_PATH, PLACE_PATTERN
+from tieline_protocol.signature_presets import PRESETS
+from tieline_protocol.signatures import (
+    ALGORITHMS,
+    BODY_HASH_PATTERN,
+    ENCODINGS,
+    FORMATS,
+    INPUT_PATTERN,
+    KEY_ENCODINGS,
+    LOCATIONS,
+    MAX_INPUT,
+    MAX_INPUTS,
+    MAX_NAMES,
+    SET_BY_PRESET,
+    SIGNATURE_NAME_PATTERN,
+    TIMESTAMP_UNITS,
+)
+
+MAX_PLACE = 300
+# Fields of an hmac scheme that are absent unless they are set; the others are empty texts.
+_WITHOUT_DEFAULT = frozenset(
+    (
+        "name",
+        "__in__",
+        "otherNames",
+        "algorithm",
+        "digestInputs",
+        "encoding",
+        "signatureFormat",
+        "timestampUnit",
+        "keyEncoding",
+        "bodyHash",
+        "challenges",
+    )
+)
 
 ParameterName = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z\[\]-]+$")
 ]
 # OAuth endpoints may be templated ("https://{shop}.example/oauth"), so they are checked as URLs when used.
-Endpoint = Url
+# validationMessages say what is wrong with them.
+Endpoint = Annotated[str, StringConstraints(max_length=2048, pattern=r"^https?://\S+$")]
 
 
 class AuthSchemeType(StrEnum):
@@ -68,6 +105,9 @@ class Placeholder(Shape):
     """Nothing to configure."""
 
 
+KeyPrefix = Annotated[str, StringConstraints(max_length=32, pattern=r"^[ -~]*$")]
+
+
 class ApiKey(Shape):
     """A key that is sent with every request."""
 
@@ -75,55 +115,69 @@ class ApiKey(Shape):
     """Name of the query parameter, header or cookie that carries the key."""
     in_: Annotated[ParameterPlace, Field(alias="in")]
     """Where the key is sent: query, header or cookie."""
+    prefix: KeyPrefix = ""
+    """Text before the key, such as "Bearer ". Empty by default."""
+    headers: Headers = {}
+    """Further headers, such as the version of the API. A header that a request has wins. No secrets."""
 
 
-class HmacAlgorithm(StrEnum):
-    """The hash of an HMAC signature."""
+class BasicAuth(Shape):
+    """A user name and a password (RFC 7617)."""
 
-    SHA1 = "sha1"
-    SHA256 = "sha256"
-    SHA512 = "sha512"
-
-
-DigestInput = Annotated[str, StringConstraints(min_length=1, max_length=136, pattern=INPUT_PATTERN)]
+    headers: Headers = {}
+    """Further headers, such as the version of the API. A header that a request has wins. No secrets."""
 
 
-class SignaturePreset(StrEnum):
-    """A sender whose way to sign requests is known."""
-
-    GITHUB = "github"
-    META = "meta"
-    SHOPIFY = "shopify"
-    SLACK = "slack"
-    STANDARD_WEBHOOKS = "standard-webhooks"
-    STRIPE = "stripe"
-
-
-class SignatureEncoding(StrEnum):
-    """How the signature's bytes are written."""
-
-    HEX = "hex"
-    BASE64 = "base64"
-    BASE64URL = "base64url"
-
-
-class SignatureFormat(StrEnum):
-    """How a value carries signatures."""
-
-    PLAIN = "plain"
-    FIELDS = "fields"
-    LIST = "list"
-
-
-class KeyEncoding(StrEnum):
-    """How the key is written in its credential."""
-
-    TEXT = "text"
-    BASE64 = "base64"
-
-
+DigestInput = Annotated[str, StringConstraints(min_length=1, max_length=MAX_INPUT, pattern=INPUT_PATTERN)]
 FieldName = Annotated[str, StringConstraints(max_length=64)]
 HeaderName = Annotated[str, StringConstraints(max_length=128)]
+SignatureName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_PATH, pattern=SIGNATURE_NAME_PATTERN)
+]
+FieldPath = Annotated[str, StringConstraints(max_length=MAX_PATH)]
+RequestPlace = Annotated[str, StringConstraints(max_length=MAX_PLACE, pattern=PLACE_PATTERN)]
+ChallengeCondition = Annotated[str, StringConstraints(max_length=500, pattern=CONDITION_PATTERN)]
+
+
+def _one_of(choices: Iterable[str]) -> Any:
+    """A text that is one of some choices, which ``signatures.problem_of`` checks."""
+    return WithJsonSchema({"type": "string", "enum": list(choices)})
+
+
+class FixedAnswer(Shape):
+    """What is answered to a request."""
+
+    status: Annotated[int, Field(ge=200, le=499)]
+    """The HTTP status."""
+    body: Annotated[str, StringConstraints(max_length=MAX_ANSWER)] = ""
+    """The body. Empty by default."""
+    content_type: Annotated[str, StringConstraints(max_length=128)] = ""
+    """The body's content type. Default: application/json for a body that begins with {", else text/plain."""
+
+
+class Challenge(Shape):
+    """A request by which the sender checks the URL. It is answered before the code runs."""
+
+    method: Annotated[str, _one_of(METHODS)] = "POST"
+    """The request's method. Default: POST."""
+    proof: Annotated[str, _one_of(PROOFS)] = "signature"
+    """What the request has to show: signature (the default), secret (proofIn has the value of a credential of type
+    secret for that place), key (proofIn has the signing secret) or none."""
+    proof_in: RequestPlace | None = None
+    """Where proof secret or key is shown, such as query:hub.verify_token."""
+    when: Annotated[list[ChallengeCondition], Field(max_length=MAX_CONDITIONS)] = []
+    """What makes a request a challenge: places that have a value, such as query:challenge, or a certain one, such as
+    body:type=url_verification."""
+    value: RequestPlace | None = None
+    """Where the challenge is: query:NAME, header:NAME, body:PATH or form:NAME."""
+    status: Annotated[int, Field(ge=200, le=299)] = 200
+    """The HTTP status of the answer."""
+    body: Annotated[str, StringConstraints(max_length=MAX_ANSWER)] = ""
+    """The answer, in which {challenge} stands for the challenge, and {hmac} for its signature."""
+    content_type: Annotated[str, StringConstraints(max_length=128)] = ""
+    """The answer's content type. Default: application/json for a body that begins with {", else text/plain."""
+    header: HeaderName = ""
+    """A header of the answer that repeats the challenge."""
 
 
 class Hmac(Shape):
@@ -132,63 +186,90 @@ class Hmac(Shape):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "has(self.preset) || (has(self.name) && has(self.__in__) && has(self.algorithm) && "
-                "has(self.digestInputs))",
+                "has(self.preset) || (has(self.name) && has(self.__in__) && has(self.algorithm))",
                 "set name, in, algorithm and digestInputs, or a preset in their place",
             ),
             (
-                "!has(self.preset) || !(has(self.name) || has(self.__in__) || has(self.algorithm) || "
-                "has(self.digestInputs) || has(self.encoding) || has(self.signatureFormat) || has(self.keyEncoding) || "
+                "has(self.preset) || !has(self.algorithm) || has(self.digestInputs) || "
+                "self.algorithm in ['token', 'basic'] || self.algorithm.startsWith('jwt-')",
+                "set digestInputs, which all algorithms but token, basic and those of JWTs need",
+            ),
+            (
+                "!has(self.preset) || !("
                 + " || ".join(
-                    f"(has(self.{name}) && self.{name} != '')"
-                    for name in (
-                        "signatureField",
-                        "prefix",
-                        "timestampHeader",
-                        "timestampField",
-                        "idHeader",
-                        "keyPrefix",
-                    )
+                    f"has(self.{name})"
+                    if name in _WITHOUT_DEFAULT
+                    else f"(has(self.{name}) && self.{name} != '')"
+                    for name in ("__in__" if name == "in" else name for name in SET_BY_PRESET)
                 )
                 + ")",
-                "a preset sets all fields but toleranceSeconds: leave those out, or leave out preset",
+                "a preset sets all fields but toleranceSeconds, answer and refusal: leave the others out, or preset",
             ),
         )
     )
 
-    preset: SignaturePreset | None = None
-    """The sender, in place of the fields below but toleranceSeconds: github, meta, shopify, slack, standard-webhooks
-    or stripe."""
-    name: ParameterName | None = None
-    """Name of the query parameter, header or cookie that carries the signature. Needed without a preset."""
-    in_: Annotated[ParameterPlace | None, Field(alias="in")] = None
-    """Where the signature is carried: query, header or cookie. Needed without a preset."""
-    algorithm: HmacAlgorithm | None = None
-    """Hash algorithm: sha1, sha256 or sha512. Needed without a preset."""
+    preset: Annotated[str, _one_of(PRESETS)] | None = None
+    """The sender, in place of all fields but toleranceSeconds, answer and refusal, such as github, slack or stripe."""
+    name: SignatureName | None = None
+    """Name of the header, query parameter or cookie that carries the signature, or the path of a field of the body.
+    Needed without a preset."""
+    in_: Annotated[Annotated[str, _one_of(LOCATIONS)] | None, Field(alias="in")] = None
+    """Where the signature is carried: query, header, cookie or body. Needed without a preset."""
+    other_names: Annotated[list[HeaderName] | None, Field(max_length=MAX_NAMES - 1)] = None
+    """Further headers that can carry a signature, of senders that send several while a secret is rotated."""
+    algorithm: Annotated[str, _one_of(ALGORITHMS)] | None = None
+    """HMAC with sha1, sha256, sha384 or sha512; a hash with the secret among digestInputs: hash-sha1, hash-sha256 or
+    hash-sha512; the sender's public key: rsa-sha1, rsa-sha256, rsa-sha512, rsa-pss-sha256, ecdsa-sha256 or ed25519;
+    a JWT: jwt-hs256, jwt-hs384, jwt-hs512, jwt-rs256 or jwt-es256; the secret itself: token, or basic for user name
+    and password. Needed without a preset."""
     digest_inputs: Annotated[list[DigestInput] | None, Field(min_length=1, max_length=MAX_INPUTS)] = None
-    """What is signed, in this order: body (the exact bytes), url, timestamp, id, header:NAME (a header's value) and
-    literal:TEXT. Needed without a preset."""
-    encoding: SignatureEncoding | None = None
+    """What is signed, in this order: body (the exact bytes), url, decodedUrl, method, path (with the query),
+    timestamp, id, secret, form (sorted fields), header:NAME, signedHeaders:NAME (those that a header lists),
+    field:PATH (of the body), phpForm:NAME (a form as PHP serialises it, without a field), jsonLines:NAMES,
+    bodyHash:HASH and literal:TEXT."""
+    encoding: Annotated[str, _one_of(ENCODINGS)] | None = None
     """How the signature is written: hex (the default), base64 or base64url."""
-    signature_format: SignatureFormat | None = None
-    """How the value carries signatures: plain (the default) is one signature, fields is t=…,v1=…, and list is
-    signatures with spaces between them. One of several signatures has to match."""
+    signature_format: Annotated[str, _one_of(FORMATS)] | None = None
+    """How the value carries signatures: plain (the default) is one signature, fields is t=…,v1=…, list is several
+    signatures, and timedList is the time and then signatures. One of several signatures has to match."""
     signature_field: FieldName = ""
     """The field with the signature where signatureFormat is fields, such as v1."""
+    separator: Annotated[str, StringConstraints(max_length=4)] = ""
+    """The characters that separate fields or signatures. Default: a comma; of a list, a space."""
     prefix: ShortText = ""
-    """Text before the signature, such as "sha256=", or before each one of a list. Empty by default."""
+    """Prefix of the signature, such as "sha256=", or before each one of a list. Empty by default."""
     timestamp_header: ShortText = ""
-    """Header with the time of an inbound request in seconds; when set, old requests are refused."""
+    """Header with the time of an inbound request; when set, old requests are refused."""
     timestamp_field: FieldName = ""
     """The field with that time, where signatureFormat is fields, such as t."""
+    timestamp_path: FieldPath = ""
+    """The path of that time in the body."""
+    timestamp_unit: Annotated[str, _one_of(TIMESTAMP_UNITS)] | None = None
+    """How that time is written: seconds (the default) or milliseconds since 1970, iso8601 or httpDate."""
     tolerance_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
-    """How far the time of an inbound request may be away. 300 by default."""
+    """Maximum difference of the time of an inbound request from now, in seconds. Default: the preset's, or 300."""
     id_header: HeaderName = ""
-    """Header with the sender's id of an inbound request, by which repeated ones are noticed."""
-    key_encoding: KeyEncoding | None = None
-    """How a credential of type string holds the key: text (the default), whose bytes are the key, or base64."""
+    """Header with the sender's id of an inbound request, to detect repeated requests."""
+    id_path: FieldPath = ""
+    """The path of that id in the body."""
+    key_encoding: Annotated[str, _one_of(KEY_ENCODINGS)] | None = None
+    """How a credential of type string holds the key: text (the default), whose bytes are the key, base64, hex, or sha1
+    for the SHA-1 of the text."""
     key_prefix: Annotated[str, StringConstraints(max_length=32)] = ""
     """Text before the key that is not part of it, such as "whsec_"."""
+    body_hash: Annotated[str | None, StringConstraints(max_length=MAX_PLACE, pattern=BODY_HASH_PATTERN)] = (
+        None
+    )
+    """Where the SHA-256 of the body is, for signatures that do not cover the body itself: claim:NAME of a JWT,
+    query:NAME or header:NAME."""
+    query_hash_claim: FieldName = ""
+    """The claim of a JWT with the hash of method, path and query, such as qsh."""
+    challenges: Annotated[list[Challenge] | None, Field(max_length=MAX_CHALLENGES)] = None
+    """Requests by which the sender checks the URL, which are answered before the code runs."""
+    answer: FixedAnswer | None = None
+    """What a queued webhook answers in place of 202 with the run's id."""
+    refusal: FixedAnswer | None = None
+    """What is answered to a request that does not verify, in place of 401 with the reason."""
 
 
 class OAuth2Scope(Shape):
@@ -244,7 +325,7 @@ class OAuth2Grant(Shape):
     """The client for the password flow."""
 
 
-class OAuth2(Shape):
+class OAuth2(OAuth2Dialect):
     """OAuth 2.0, where client id and secret are part of the system's configuration."""
 
     token_url: Endpoint
@@ -252,7 +333,7 @@ class OAuth2(Shape):
     authorize_url: Endpoint | None = None
     """Where the user is sent to authorise. Needed for authorizationCode."""
     refresh_url: Endpoint | None = None
-    """Where tokens are refreshed, when that is not tokenUrl."""
+    """Where tokens are refreshed. Default: tokenUrl."""
     scopes: Annotated[list[OAuth2Scope], Field(max_length=512, json_schema_extra=list_map("name"))] = []
     """All scopes that the application supports; the user chooses among them."""
     default_scopes: Annotated[list[Scope], Field(max_length=512)] = []
@@ -263,14 +344,15 @@ class OAuth2(Shape):
     """URL-encoded query string for the authorise URL. A default for user interfaces only."""
     additional_token_params: Params = ""
     """Form-encoded string that is sent in the body of token requests."""
-    client_authentication: Annotated[str, StringConstraints(pattern="^(header|body)$", max_length=6)] = (
-        "header"
-    )
-    """How the client authenticates at the token URL: header (HTTP basic, the default) or body."""
+    client_authentication: Annotated[
+        str, StringConstraints(pattern="^(header|body|both|none)$", max_length=6)
+    ] = "header"
+    """How the client authenticates at the token URL: header (HTTP basic, the default), body, both, or none (its id
+    alone)."""
     mtls_enabled: bool = False
     """Whether mutual TLS is used towards the token URL."""
     mtls_credential_id: Annotated[str, StringConstraints(max_length=64)] = ""
-    """The credential with the client certificate; found by itself among the certificate schemes when empty."""
+    """The credential with the client certificate. Default: the one of a certificate scheme."""
     pkce: bool = False
     """Whether the authorisation code flow uses PKCE (S256)."""
 
@@ -337,21 +419,21 @@ class OAuth1Parameter(Shape):
     location: OAuth1Location = OAuth1Location.IGNORE
     """Where it goes."""
     required: bool = False
-    """Whether it must be given."""
+    """Whether the parameter is required."""
     modifiable: bool = False
     """Whether the user may change it."""
     value: ShortText = ""
-    """What is sent when the user gives, or may give, no other value. Not secret."""
+    """The value that is sent if the user gives none or may not change it. Not secret."""
     target_name: ShortText = ""
-    """Its name in requests, when that differs."""
-    usages: Annotated[list[OAuth1Usage], Field(max_length=8)] = []
-    """The requests it is for."""
+    """The parameter's name in requests, if it differs."""
+    usages: OAuth1Usage = OAuth1Usage.UNKNOWN
+    """The request it is for. USAGE_UNKNOWN (the default): every request to its endpoint."""
 
 
 class OAuth1Endpoint(Shape):
     """One of the three endpoints of OAuth 1.0."""
 
-    url: Url
+    url: Endpoint
     """The URL; may hold templated values in curly braces."""
     additional_param_configs: Annotated[list[OAuth1Parameter], Field(max_length=32)] = []
     """Extra parameters."""
@@ -440,8 +522,8 @@ class AuthSchemeConfig(Shape):
     """For type none: nothing."""
     api_key: ApiKey | None = None
     """For type api-key."""
-    basic_auth: Placeholder | None = None
-    """For type basic-auth: nothing."""
+    basic_auth: BasicAuth | None = None
+    """For type basic-auth."""
     oauth2: Annotated[OAuth2 | None, Field(alias="oauth2")] = None
     """For type oauth2."""
     hmac: Hmac | None = None

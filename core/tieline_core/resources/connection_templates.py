@@ -22,7 +22,7 @@ TemplateName = Annotated[str, StringConstraints(min_length=1, max_length=100), F
 
 
 class ConnectionTemplateSpec(Shape):
-    """The template as its users describe it."""
+    """The desired state of the template."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -34,7 +34,7 @@ class ConnectionTemplateSpec(Shape):
     )
 
     name: TemplateName
-    """The name by which code refers to the system; unique in the environment."""
+    """The name that code uses for the system. Unique in the environment."""
     project_ref: Annotated[Reference, Field(json_schema_extra=immutable("projectRef"))]
     """The Project."""
     environment: Annotated[EnvironmentName, Field(json_schema_extra=immutable("environment"))]
@@ -42,37 +42,43 @@ class ConnectionTemplateSpec(Shape):
     system_ref: Annotated[Reference, Field(json_schema_extra=immutable("systemRef"))]
     """The System."""
     dynamic: bool = False
-    """True when each user brings a connection (through an Activation); false (the default) for one connection."""
+    """Gives each end user a connection, set by an Activation, instead of one for all. Default: false."""
     connection_ref: Reference | None = None
-    """The Connection that a static template is linked to."""
+    """The Connection of a static template."""
     auth_scheme_config_ids: Annotated[list[ItemId], Field(max_length=20, json_schema_extra=list_set())] = []
-    """Ids of the System's auth schemes that the template offers to those who connect; all when empty."""
+    """Ids of the System's auth schemes to offer to end users. Default: all."""
     expose_to_code: bool = False
-    """Whether code reads the credentials with ctx.credentials. The Connection must say exposeToCode too. False by
-    default."""
+    """Lets code read the credentials with ctx.credentials. The Connection must have exposeToCode too. Default:
+    false."""
 
 
 class ConnectionTemplateStatus(Status):
-    """What the operator saw of the template."""
+    """The observed state of the template."""
 
     environment_id: Ulid | None = None
     """The id of the environment."""
+    name: TemplateName | None = None
+    """The name that the template has. It keeps the name if another template of the environment claims it."""
 
 
 class ConnectionTemplate(CustomResource):
-    """A system in a project's environment, under the name by which the code refers to it."""
+    """A system in a project's environment, with the name that code uses for it."""
 
     kind_info: ClassVar = Kind(
         name="ConnectionTemplate",
         plural="connectiontemplates",
-        short_names=("tmpl",),
+        short_names=("tltmpl",),
         columns=(
-            Column(name="Name", path=".spec.name", description="The name that code uses"),
+            Column(name="Name-In-Code", path=".spec.name", description="The name that code uses"),
             Column(name="Project", path=".spec.projectRef.name", description="The project"),
             Column(name="Environment", path=".spec.environment", description="The environment"),
             Column(name="System", path=".spec.systemRef.name", description="The system"),
             Column(
-                name="Dynamic", path=".spec.dynamic", type="boolean", description="One connection per user"
+                name="Dynamic",
+                path=".spec.dynamic",
+                type="boolean",
+                description="One connection per user",
+                priority=1,
             ),
             *READY_COLUMNS,
         ),
@@ -85,6 +91,6 @@ class ConnectionTemplate(CustomResource):
     )
 
     spec: ConnectionTemplateSpec
-    """The template, as its users describe it."""
+    """The desired state of the template."""
     status: ConnectionTemplateStatus
-    """What the operator saw."""
+    """The observed state of the template."""

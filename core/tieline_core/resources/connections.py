@@ -22,7 +22,7 @@ from tieline_core.resources.fields import (
     list_set,
     rules,
 )
-from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind, display_name
 from tieline_core.resources.limits import Limits
 from tieline_core.resources.systems import Variables
 
@@ -44,7 +44,7 @@ class CredentialType(StrEnum):
 
 
 class ConnectionCredential(Shape):
-    """One credential of a connection, and the auth scheme it is for."""
+    """A credential of a connection, with its auth scheme."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -60,37 +60,37 @@ class ConnectionCredential(Shape):
     )
 
     id: ItemId
-    """Unique in this connection."""
+    """Identifier, unique in this connection."""
     name: ShortText = ""
     """The credential's name, for people."""
     credential_id: Annotated[str, StringConstraints(max_length=64)] = ""
-    """The id of the credential in the REST API; derived from the connection's id when empty."""
+    """The credential's id in the REST API. Default: derived from the connection's id."""
     type: CredentialType
-    """What the Secret holds: string, binary, basic-auth, oauth2-client, oauth2-token, certificate, …"""
+    """Type of the credential: string, binary, basic-auth, oauth2-client, oauth2-token, certificate, …"""
     auth_scheme_config_id: ItemId | None = None
-    """The id of one of the system's auth schemes."""
+    """The id of an auth scheme of the System."""
     auth_scheme_config: AuthSchemeConfig | None = None
-    """An auth scheme of this connection's own, instead of one of the system's."""
+    """An auth scheme for this connection, instead of one of the System's."""
     secret_ref: Reference | None = None
     """A Secret of type tieline.dev/credential with the values (value; username and password; accessToken; …)."""
     expires_at: Timestamp | None = None
-    """When the credential expires: the platform stops using it and deletes what it stored for it."""
+    """When the credential expires. The platform then stops using it, and deletes the tokens that it stored for it."""
 
 
 Credentials = Annotated[list[ConnectionCredential], Field(max_length=16, json_schema_extra=list_map("id"))]
 
 
 class AgentTools(Shape):
-    """What agents may call through a connection, by the Model Context Protocol. What is not named is closed to them."""
+    """Operations that agents may call through a connection by the Model Context Protocol. Default: none."""
 
     read: bool = False
-    """Whether they may call all operations of the system's connector whose method is GET or HEAD."""
+    """Allows all operations of the System's connector with the method GET or HEAD. Default: false."""
     operations: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=list_set())] = []
-    """Names of further operations that they may call, whatever their method."""
+    """Further operations that are allowed, by name and with any method."""
 
 
 class ConnectionSpec(Shape):
-    """The connection as its users describe it."""
+    """The desired state of the connection."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -102,46 +102,48 @@ class ConnectionSpec(Shape):
     )
 
     name: DisplayName
-    """The connection's name, for people; unique for its system."""
+    """Display name, unique among the connections of the System."""
     system_ref: Annotated[Reference, Field(json_schema_extra=immutable("systemRef"))]
     """The System that it connects to."""
     connection_template_ref: Reference | None = None
-    """The ConnectionTemplate that it was created against."""
+    """The ConnectionTemplate that the connection was created for."""
     end_user_ref: Annotated[Reference, Field(json_schema_extra=immutable("endUserRef"))] | None = None
-    """The EndUser it belongs to; absent for an organisation's own connection."""
+    """The EndUser that owns the connection. Absent for a connection of the organisation."""
     base_url: Url | None = None
-    """Overrides the system's base URL."""
+    """Overrides the System's base URL."""
     variables: Variables = {}
-    """Values for the parts of the system's base URL in curly braces; those of the system where absent."""
+    """Values of the variables in the System's URLs. Default: those of the System."""
     limits: Limits | None = None
-    """What the system allows of requests through this connection; the system's limits where absent."""
+    """Rate limits of this connection. Default: those of the System."""
     credentials: Credentials = []
     """Credentials, applied to each request in this order."""
     expose_to_code: bool = False
-    """Whether code may read the credentials, where the connection template says exposeToCode too. Setting it needs the
-    verb expose on connections. False by default."""
+    """Lets code read the credentials where the ConnectionTemplate has exposeToCode too. Setting it requires the verb
+    expose on connections. Default: false."""
     tools: AgentTools | None = None
-    """What agents may call through the connection. Absent: nothing."""
+    """Operations that agents may call through the connection. Default: none."""
 
 
 class CredentialStatus(Shape):
-    """What was found about one credential."""
+    """Observed state of a credential."""
 
     id: ItemId
     """The credential's id in this connection."""
     errors: Annotated[list[Text], Field(max_length=16)] = []
-    """What is wrong with it; empty when it was checked and is valid."""
+    """Errors of the credential. Empty if it is valid."""
     validation_messages: Annotated[list[ValidationMessage], Field(max_length=16)] = []
     """Findings about the auth scheme that the credential itself brings (authSchemeConfig)."""
     expired: bool = False
-    """Whether its expiresAt has come: it is not used any more, and what the platform kept of it is deleted."""
+    """Whether the credential expired. It is not used any more, and its stored tokens are deleted."""
     mtls_credential_id: Annotated[str, StringConstraints(max_length=64)] = ""
-    """The certificate credential that mutual TLS at the token URL uses: the one named, or the one that was found."""
+    """The certificate credential for mutual TLS at the token URL, as named or as selected automatically."""
 
 
 class ConnectionStatus(Status):
-    """What the operator saw of the connection."""
+    """The observed state of the connection."""
 
+    name: DisplayName | None = None
+    """The name that the connection has. It keeps the name if another connection of the system claims it."""
     credentials: Annotated[
         list[CredentialStatus], Field(max_length=16, json_schema_extra=list_map("id"))
     ] = []
@@ -154,21 +156,29 @@ class Connection(CustomResource):
     kind_info: ClassVar = Kind(
         name="Connection",
         plural="connections",
-        short_names=("conn",),
+        short_names=("tlconn",),
         columns=(
-            Column(name="Name", path=".spec.name", description="The connection's name"),
-            Column(name="System", path=".spec.systemRef.name", description="What it connects to"),
+            Column(name="System", path=".spec.systemRef.name", description="The System"),
             Column(
-                name="Accepted",
-                path='.status.conditions[?(@.type=="CredentialsAccepted")].status',
-                description="Whether the system accepts its credentials; empty where it never refused them",
+                name="State",
+                path='.status.conditions[?(@.type=="CredentialsAccepted")].reason',
+                description="Whether the system accepts its credentials: Works, Refused, NotChecked, NotAuthorised or "
+                "Invalid",
+            ),
+            Column(
+                name="Last success",
+                path=r".metadata.annotations.tieline\.dev/last-success",
+                type="date",
+                description="When a request through it last succeeded",
+                priority=1,
             ),
             *READY_COLUMNS,
+            display_name(".spec.name", "The connection's name"),
         ),
         selectable=(".spec.systemRef.name", ".spec.endUserRef.name"),
     )
 
     spec: ConnectionSpec
-    """The connection, as its users describe it."""
+    """The desired state of the connection."""
     status: ConnectionStatus
-    """What the operator saw."""
+    """The observed state of the connection."""

@@ -27,7 +27,7 @@ class ConnectorVersionSpec(Shape):
     name: VersionName
     """The version's name, unique in the connector."""
     description: Text = ""
-    """What is new in it."""
+    """Description of the changes."""
     format: Annotated[str, StringConstraints(pattern="^openapi$", max_length=16)]
     """The description's format."""
     digest: Digest
@@ -42,7 +42,7 @@ class ConnectorVersionSpec(Shape):
 
 
 class ConnectorVersionStatus(Status):
-    """What the operator saw of the version."""
+    """The observed state of the version."""
 
     definitions: Annotated[int, Field(ge=0)] | None = None
     """Number of definitions."""
@@ -60,7 +60,7 @@ class ConnectorVersion(CustomResource):
     kind_info: ClassVar = Kind(
         name="ConnectorVersion",
         plural="connectorversions",
-        short_names=("cntrver",),
+        short_names=("tlcntrver",),
         columns=(
             Column(name="Connector", path=".spec.connectorRef.name", description="The connector"),
             Column(name="Version", path=".spec.name", description="The version's name"),
@@ -79,4 +79,4 @@ class ConnectorVersion(CustomResource):
     ]
     """The import's result. None of it can be changed."""
     status: ConnectorVersionStatus
-    """What the operator saw."""
+    """The observed state of the version."""

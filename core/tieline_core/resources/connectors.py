@@ -17,7 +17,7 @@ from tieline_core.resources.fields import (
     immutable,
     rules,
 )
-from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind, display_name
 from tieline_core.resources.projects import ConfigMapKey
 
 VersionName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
@@ -52,7 +52,7 @@ class ConnectorDescription(Shape):
 
 
 class ConnectorSpec(Shape):
-    """The connector as its users describe it."""
+    """The desired state of the connector."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -66,7 +66,7 @@ class ConnectorSpec(Shape):
     name: DisplayName
     """The connector's name, for people."""
     public: bool = False
-    """Whether other organisations may see it. False by default."""
+    """Whether other organisations can see it. Default: false."""
     documentation_url: Url | None = None
     """Where the API is documented."""
     image_url: Url | None = None
@@ -76,7 +76,7 @@ class ConnectorSpec(Shape):
     tags: Annotated[dict[str, Annotated[str, StringConstraints(max_length=256)]], Field(max_length=64)] = {}
     """Tags for your own use."""
     default_version: VersionName | None = None
-    """The version that is used when none is named; the latest when absent."""
+    """The version to use if none is named. Default: the latest."""
     description: ConnectorDescription | None = None
     """A description that the operator imports."""
     project_ref: Annotated[Reference, Field(json_schema_extra=immutable("projectRef"))] | None = None
@@ -84,7 +84,7 @@ class ConnectorSpec(Shape):
 
 
 class ConnectorStatus(Status):
-    """What the operator saw of the connector."""
+    """The observed state of the connector."""
 
     latest_version: VersionName | None = None
     """The name of the newest version."""
@@ -100,15 +100,15 @@ class Connector(CustomResource):
     kind_info: ClassVar = Kind(
         name="Connector",
         plural="connectors",
-        short_names=("cntr",),
+        short_names=("tlcntr",),
         columns=(
-            Column(name="Name", path=".spec.name", description="The connector's name"),
             Column(name="Latest", path=".status.latestVersion", description="The newest version"),
             *READY_COLUMNS,
+            display_name(".spec.name", "The connector's name"),
         ),
     )
 
     spec: ConnectorSpec
-    """The connector, as its users describe it."""
+    """The desired state of the connector."""
     status: ConnectorStatus
-    """What the operator saw."""
+    """The observed state of the connector."""

@@ -30,7 +30,7 @@ class GrantedCredential(Shape):
     credential_id: ItemId
     """The credential's id in that Connection, or its id in the REST API."""
     token_urls: Annotated[list[Url], Field(max_length=16)] = []
-    """Where the client's secret may be sent; the URLs of the credential's own auth scheme when empty."""
+    """Token URLs to which the client's secret may be sent. Default: those of the credential's auth scheme."""
 
 
 class CredentialGrantSpec(Shape):
@@ -49,22 +49,22 @@ class CredentialGrantSpec(Shape):
 
 
 class GrantedStatus(Shape):
-    """What was found about one credential."""
+    """Observed state of a granted credential."""
 
     connection: NameOrId
     """As in spec.to."""
     credential_id: ItemId
     """As in spec.to."""
     id: Annotated[str, StringConstraints(max_length=64)] = ""
-    """What an auth scheme of the other organisation names in grant.….credentialId; empty when not usable."""
+    """The value of grant.….credentialId in an auth scheme of the other organisation. Empty if not usable."""
     token_urls: Annotated[list[Url], Field(max_length=16)] = []
-    """Where the client's secret is sent, and nowhere else."""
+    """Token URLs to which the client's secret is sent."""
     errors: Annotated[list[Text], Field(max_length=16)] = []
-    """Why it cannot be used; empty when it can."""
+    """Why the credential cannot be used. Empty if it can."""
 
 
 class CredentialGrantStatus(Status):
-    """What the operator saw of the grant."""
+    """The observed state of the grant."""
 
     credentials: Annotated[
         list[GrantedStatus], Field(max_length=64, json_schema_extra=list_map("connection", "credentialId"))
@@ -73,17 +73,17 @@ class CredentialGrantStatus(Status):
 
 
 class CredentialGrant(CustomResource):
-    """Lets other organisations use credentials of this one. They use them through the platform: what a
-    credential holds is readable for nobody there. Deleting the grant ends that at once."""
+    """Lets other organisations use credentials of this one through the platform. They cannot read the values.
+    Deleting the grant revokes the use at once."""
 
     kind_info: ClassVar = Kind(
         name="CredentialGrant",
         plural="credentialgrants",
-        short_names=("cgrant",),
+        short_names=("tlcgrant",),
         columns=READY_COLUMNS,
     )
 
     spec: CredentialGrantSpec
-    """Who may use what."""
+    """The desired state of the grant."""
     status: CredentialGrantStatus
-    """What the operator saw."""
+    """The observed state of the grant."""

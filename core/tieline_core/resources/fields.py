@@ -3,20 +3,20 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from tieline_core.documented_model import DocumentedModel
 from tieline_core.identity.display_names import READABLE
 from tieline_core.severity import Severity
 
 
-class Shape(BaseModel):
+class Shape(DocumentedModel):
     """A part of a custom resource: camelCase in YAML, snake_case in Python, immutable once read."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
         extra="ignore",
         frozen=True,
     )
@@ -79,7 +79,13 @@ DisplayName = Annotated[
 ItemId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Text = Annotated[str, StringConstraints(max_length=2048)]
 ShortText = Annotated[str, StringConstraints(max_length=256)]
-Url = Annotated[str, StringConstraints(max_length=2048, pattern=r"^https?://\S+$")]
+URL_PATTERN = r"^https?://[^\s/?#@\\]+([/?#]\S*)?$"
+"""Without a user and a password before the host: URLs are shown to everyone who may read the object."""
+URL_WORDS = (
+    "must be a URL that starts with http:// or https://, without spaces, and without a user or password before the "
+    "host, which belong in a Secret"
+)
+Url = Annotated[str, StringConstraints(max_length=2048, pattern=URL_PATTERN)]
 Params = Annotated[str, StringConstraints(max_length=4096)]
 Ulid = Annotated[str, StringConstraints(max_length=26)]
 Scope = Annotated[str, StringConstraints(min_length=1, max_length=256)]
@@ -132,44 +138,44 @@ class Reference(Shape):
 
 
 class ValidationMessage(Shape):
-    """A finding of the service about something that a person wrote."""
+    """A finding of the validation."""
 
     text: Annotated[str, StringConstraints(max_length=2048)]
     """One sentence that says what was found."""
     severity: Severity
-    """How much it matters: info, warning or error."""
+    """Severity: info, warning or error."""
     detail: Annotated[list[Text], Field(max_length=32)] = []
-    """More about it, such as the single errors of a validation."""
+    """Details, such as the errors of a validation."""
 
 
 class Condition(Shape):
     """One aspect of an object's state, in the form of KEP-1623."""
 
     type: Annotated[str, StringConstraints(max_length=316)]
-    """What is told: Ready, Reconciling, Stalled, …"""
+    """Type of the condition: Ready, Reconciling, Stalled, …"""
     status: Annotated[str, StringConstraints(pattern="^(True|False|Unknown)$", max_length=7)]
-    """True, False (it failed) or Unknown (not finished yet)."""
+    """True, False (failed) or Unknown (in progress)."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
-    """The metadata.generation that this was found for."""
+    """The metadata.generation that the condition applies to."""
     last_transition_time: Timestamp
     """When the status last changed."""
     reason: Annotated[
         str, StringConstraints(max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
     ]
-    """Why, as one CamelCase word for programs."""
+    """Machine-readable reason, in CamelCase."""
     message: Annotated[str, StringConstraints(max_length=32768)]
-    """Why, as a sentence for people, with what to do next."""
+    """Human-readable reason, with what to do next."""
 
 
 class Status(Shape):
-    """What the operator saw of an object. Written by the operator only."""
+    """Observed state of an object. Only the operator writes it."""
 
     id: Ulid | None = None
-    """The object's id, kept here for when the label tieline.dev/id is removed."""
-    observed_generation: Annotated[int, Field(ge=0)] | None = None
-    """The metadata.generation that the operator last acted on."""
+    """The object's id. It never changes once it is set, even if the label tieline.dev/id differs."""
+    observed_generation: Annotated[int, Field(ge=-1)] | None = None
+    """The metadata.generation that the operator last acted on; -1 before it has seen the object."""
     conditions: Annotated[list[Condition], Field(max_length=16, json_schema_extra=list_map("type"))] = []
-    """The object's state; Ready is there from the first visit on."""
+    """Conditions of the object, such as Ready."""
 
 
 class Metadata(Shape):

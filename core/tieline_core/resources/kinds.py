@@ -24,21 +24,29 @@ class Column:
     priority: int = 0
 
 
-ID_COLUMN = Column(
-    name="Id", path=r".metadata.labels.tieline\.dev/id", description="The id in the REST API", priority=1
-)
+ID_COLUMN = Column(name="Id", path=".status.id", description="The id in the REST API", priority=1)
 READY_COLUMNS = (
     Column(
-        name="Ready", path='.status.conditions[?(@.type=="Ready")].status', description="Whether it works"
+        name="Ready",
+        path='.status.conditions[?(@.type=="Ready")].status',
+        description="Whether the object is ready",
     ),
+    Column(name="Reason", path='.status.conditions[?(@.type=="Ready")].reason', description="Why, in a word"),
+    Column(name="Age", path=".metadata.creationTimestamp", type="date", description="Time since creation"),
+    # A sentence: with it, rows break in a terminal.
     Column(
         name="Message",
         path='.status.conditions[?(@.type=="Ready")].message',
         description="Why, and what to do",
+        priority=1,
     ),
-    Column(name="Age", path=".metadata.creationTimestamp", type="date", description="Time since creation"),
     ID_COLUMN,
 )
+
+
+def display_name(path: str, description: str) -> Column:
+    """A name for people, which may be long; the table's first column is the name of the object."""
+    return Column(name="Display-Name", path=path, description=description, priority=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +56,7 @@ class Kind:
     name: str
     plural: str
     short_names: tuple[str, ...]
+    """Each begins with ``tl``: kubectl takes any kind of the cluster that claims a plain one."""
     columns: tuple[Column, ...]
     rules: tuple[tuple[str, str], ...] = ()
     selectable: tuple[str, ...] = ()
@@ -66,9 +75,9 @@ class CustomResource(Shape):
     metadata: Metadata
     """Kubernetes' own description of the object."""
     spec: Shape
-    """What is wanted: written by people, Git and the REST API."""
+    """The desired state."""
     status: Status
-    """What is: written by the operator."""
+    """The observed state."""
 
     @classmethod
     def read(cls, obj: Mapping[str, Any]) -> Self:
@@ -88,8 +97,8 @@ class CustomResource(Shape):
 
     @property
     def id(self) -> str:
-        """The object's ULID: its label, else the one that its status records, else derived from its uid."""
-        known = ids.parse_id(self.metadata.labels.get(ids.ID_LABEL, "")) or ids.parse_id(self.status.id or "")
+        """The object's ULID: the one that its status records, else its label, else derived from its uid."""
+        known = ids.parse_id(self.status.id or "") or ids.parse_id(self.metadata.labels.get(ids.ID_LABEL, ""))
         if known:
             return known
         created = self.metadata.creation_timestamp

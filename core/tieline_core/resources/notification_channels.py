@@ -1,10 +1,13 @@
 """NotificationChannel: where notifications go. Passwords, signing secrets and Slack's URL live in Secrets."""
 
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, StringConstraints
 
+from tieline_core.identity.ids import parse_id, time_of
 from tieline_core.resources.fields import (
     DisplayName,
     Reference,
@@ -16,9 +19,22 @@ from tieline_core.resources.fields import (
     list_set,
     rules,
 )
-from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind, display_name
 
 PASSWORD, SIGNING_SECRET, SLACK_URL = "password", "secret", "url"
+TEST_ANNOTATION = "tieline.dev/test-message"
+"""The id of the requested test message: a ULID with the time of the request."""
+TEST_LASTS = timedelta(minutes=5)
+"""How long the delivery of a test message is retried."""
+
+
+def requested_test(annotations: Mapping[str, str] | None) -> tuple[str, datetime] | None:
+    """The id of the test message that was requested for a channel, and the time of the request."""
+    identifier = parse_id((annotations or {}).get(TEST_ANNOTATION, ""))
+    try:
+        return (identifier, time_of(identifier)) if identifier else None
+    except (OverflowError, ValueError):
+        return None
 
 
 class ChannelType(StrEnum):
@@ -73,7 +89,7 @@ class EmailChannel(Shape):
     to: Annotated[list[EmailAddress], Field(min_length=1, max_length=20, json_schema_extra=list_set())]
     """The recipients' addresses."""
     username: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
-    """The user to sign in as; without one the server is not asked to authenticate."""
+    """User name for SMTP authentication. Default: no authentication."""
     secret_ref: Reference | None = None
     """A Secret of type tieline.dev/credential with the key password."""
 
@@ -103,7 +119,7 @@ class SlackChannel(Shape):
 
 
 class NotificationChannelSpec(Shape):
-    """The channel as its users describe it."""
+    """The desired state of the channel."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -149,7 +165,7 @@ class DeliveryFailure(Shape):
 
 
 class NotificationChannelStatus(Status):
-    """What the operator saw of the channel."""
+    """The observed state of the channel."""
 
     last_delivered_at: Timestamp | None = None
     """When a notification was last delivered."""
@@ -163,15 +179,15 @@ class NotificationChannel(CustomResource):
     kind_info: ClassVar = Kind(
         name="NotificationChannel",
         plural="notificationchannels",
-        short_names=("nchannel",),
+        short_names=("tlnchannel",),
         columns=(
-            Column(name="Name", path=".spec.name", description="The channel's name"),
             Column(name="Type", path=".spec.type", description="email, webhook or slack"),
             *READY_COLUMNS,
+            display_name(".spec.name", "The channel's name"),
         ),
     )
 
     spec: NotificationChannelSpec
-    """The channel, as its users describe it."""
+    """The desired state of the channel."""
     status: NotificationChannelStatus
-    """What the operator saw."""
+    """The observed state of the channel."""

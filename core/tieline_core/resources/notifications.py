@@ -1,4 +1,4 @@
-"""Notification: which events of an environment are told to which channel."""
+"""Notification: which events of an environment are sent to which channel."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -23,7 +23,7 @@ MAX_INCIDENTS = 64
 
 
 class NotificationEvent(StrEnum):
-    """What can be told: states that begin and end, and changes of connections and activations."""
+    """Events to notify about: incidents, which begin and end, and changes of connections and activations."""
 
     RUN_DEAD = "run_dead"
     FAILURE_RATE = "failure_rate"
@@ -49,22 +49,22 @@ LIFECYCLE_EVENTS = frozenset(
         NotificationEvent.ACTIVATION_DELETED,
     }
 )
-"""Changes, which are told once each, and to those alone who name them."""
+"""Changes. Each is sent once, and only to notifications that name it."""
 INCIDENT_EVENTS = frozenset(NotificationEvent) - LIFECYCLE_EVENTS
-"""States, which are told when they begin and when they end."""
+"""Incidents. Each is sent when it begins and when it ends."""
 
 
 class FailureRate(Shape):
-    """When runs fail too often."""
+    """The failure percentage that triggers a notification."""
 
     percent: Annotated[int, Field(ge=1, le=100)] = 20
-    """The share of ended runs that failed, above which it is told. 20 by default."""
+    """Failure percentage that triggers a notification. Default: 20."""
     minimum_runs: Annotated[int, Field(ge=1, le=100000)] = 10
-    """Fewer ended runs in the window say nothing. 10 by default."""
+    """Runs that must have ended in the window before the percentage counts. Default: 10."""
 
 
 class NotificationSpec(Shape):
-    """The notification as its users describe it."""
+    """The desired state of the notification."""
 
     name: DisplayName
     """The notification's name, for people."""
@@ -75,63 +75,63 @@ class NotificationSpec(Shape):
     channel_ref: Reference
     """The NotificationChannel."""
     events: Annotated[list[NotificationEvent], Field(max_length=12, json_schema_extra=list_set())] = []
-    """What is told; everything that is wrong when empty."""
+    """Events to notify about. Default: all incidents."""
     failure_rate: FailureRate = FailureRate()
-    """When the event failure_rate begins: within 15 minutes."""
+    """Threshold of the event failure_rate, over the last 15 minutes."""
 
     @property
     def effective_events(self) -> frozenset[NotificationEvent]:
-        """What is told."""
+        """The events to notify about."""
         return frozenset(self.events or INCIDENT_EVENTS)
 
 
 class Incident(Shape):
-    """Something that is told: from when it was found until its end is delivered."""
+    """An incident, from its detection until the delivery of its end."""
 
     key: Annotated[str, StringConstraints(min_length=1, max_length=320)]
-    """The event, and what it is about where an environment may have several."""
+    """The event, with its subject where an environment can have several."""
     event: NotificationEvent
     """What happened."""
     subject: Annotated[str, StringConstraints(max_length=253)] = ""
-    """What it is about, such as a Connection's name; empty for the environment itself."""
+    """The affected object, such as a Connection's name. Empty for the environment itself."""
     message: Text
     """What was found, and what to do."""
     since: Timestamp
-    """When it was found."""
+    """When it was detected."""
     notified_at: Timestamp | None = None
     """When the channel accepted the message about it."""
     ended_at: Timestamp | None = None
-    """When it was found to be over."""
+    """When its end was detected."""
 
 
 class NotificationStatus(Status):
-    """What the operator saw, and what was told."""
+    """The observed state, and what was sent."""
 
     incidents: Annotated[
         list[Incident], Field(max_length=MAX_INCIDENTS, json_schema_extra=list_map("key"))
     ] = []
-    """What goes on, and what is over and not delivered yet."""
+    """Open incidents, and ended ones whose end is not delivered yet."""
     lifecycle_since: Timestamp | None = None
-    """Since when changes of connections and activations are told; what was there before is not."""
+    """When reports of changes began. Connections and activations that are older are not reported."""
 
 
 class Notification(CustomResource):
-    """Tells a channel when something is wrong in an environment, once, and once when it is over."""
+    """Sends a message to a channel when an incident begins in an environment, and when it ends."""
 
     kind_info: ClassVar = Kind(
         name="Notification",
         plural="notifications",
-        short_names=("notif",),
+        short_names=("tlnotif",),
         columns=(
             Column(name="Project", path=".spec.projectRef.name", description="The project"),
             Column(name="Environment", path=".spec.environment", description="The environment"),
-            Column(name="Channel", path=".spec.channelRef.name", description="Where it is told"),
+            Column(name="Channel", path=".spec.channelRef.name", description="The channel"),
             *READY_COLUMNS,
         ),
         selectable=(".spec.projectRef.name", ".spec.channelRef.name"),
     )
 
     spec: NotificationSpec
-    """The notification, as its users describe it."""
+    """The desired state of the notification."""
     status: NotificationStatus
-    """What the operator saw, and what was told."""
+    """The observed state, and what was sent."""

@@ -29,7 +29,7 @@ MAX_INPUT_SCHEMAS = 64 * 1024
 
 
 class VersionState(StrEnum):
-    """The life of a version."""
+    """The state of a version."""
 
     DRAFT = "draft"
     READY = "ready"
@@ -45,11 +45,11 @@ class ProjectVersionSpec(Shape):
     version_name: ShortText = ""
     """The version's name, for people."""
     version_description: Text = ""
-    """What is new in it."""
+    """Description of the changes."""
     labels: Labels = {}
     """The labels of its files."""
     created_by: ShortText = ""
-    """The user who made it by REST, by their name in RBAC. Others may write their own name here, and no other."""
+    """The RBAC name of the user who created it by REST. Other writers can set their own name only."""
     digest: Digest
     """SHA-256 over its files' names and contents."""
     config_maps: FilesConfigMaps
@@ -57,62 +57,62 @@ class ProjectVersionSpec(Shape):
 
 
 class FileFinding(Shape):
-    """What a check of the files found."""
+    """A finding of the check of the files."""
 
     filename: Filename | None = None
     """The file."""
     line: Annotated[int, Field(ge=1)] | None = None
     """The line in it."""
     severity: Severity
-    """How much it matters; errors refuse the deploy."""
+    """Severity. Errors prevent the deploy."""
     message: Annotated[str, StringConstraints(max_length=2048)]
     """What was found, and what to do."""
 
 
 class WebhookTool(Shape):
-    """A webhook that its author opens to agents."""
+    """A webhook that agents may call."""
 
     webhook: Annotated[str, StringConstraints(max_length=128)]
     """The webhook's name."""
     method: Annotated[str, StringConstraints(max_length=16)]
-    """The method that agents call it with."""
+    """The HTTP method of the call."""
     description: Annotated[str, StringConstraints(max_length=MAX_TOOL)]
-    """What it does, in the author's words."""
+    """Description of the tool."""
     input_schema: JsonObject | None = None
-    """The JSON Schema of its body, where the code has one."""
+    """JSON Schema of the body, if the code has one."""
 
 
 class VersionInterface(Shape):
-    """What the version offers to others, read from its files; it becomes the project's connector."""
+    """Webhooks, tools and events of the version, read from its files. The project's connector shows them."""
 
     digest: Digest
-    """The same for versions that offer the same."""
+    """Digest of the interface."""
     webhooks: Annotated[
         list[Annotated[str, StringConstraints(max_length=128)]], Field(max_length=MAX_WEBHOOKS)
     ] = []
-    """The webhooks that the code declares by name."""
+    """Webhooks with a literal name in the code."""
     tools: Annotated[list[WebhookTool], Field(max_length=MAX_TOOLS)] = []
-    """The webhooks that agents may run."""
+    """Webhooks that agents may call."""
     description_file: Filename | None = None
     """The file with the project's own API description."""
     events: (
         Annotated[list[Annotated[str, StringConstraints(max_length=128)]], Field(max_length=MAX_EVENTS)]
         | None
     ) = None
-    """The tasks for events that the code declares by name; missing where a name is computed."""
+    """Tasks for events with a literal name in the code. Absent if a name is computed."""
 
 
 class ProjectVersionStatus(Status):
-    """What the operator saw of the version."""
+    """The observed state of the version."""
 
     state: VersionState | None = None
-    """draft (not deployed yet), ready (deployed, or the newest), failed (refused), or superseded by another one."""
+    """draft (not deployed yet), ready (deployed, or the newest), failed (refused) or superseded."""
     findings: Annotated[list[FileFinding], Field(max_length=64)] = []
     """What the checks of its files found."""
     interface: VersionInterface | None = None
-    """What the version offers to others."""
+    """Webhooks, tools and events of the version."""
     package_lock: Digest | None = None
-    """SHA-256 of the lock of the packages that the version needs; missing where it needs none."""
+    """SHA-256 of the lock of the packages that the version needs. Absent if it needs none."""
 
 
 class ProjectVersion(CustomResource):
@@ -121,7 +121,7 @@ class ProjectVersion(CustomResource):
     kind_info: ClassVar = Kind(
         name="ProjectVersion",
         plural="projectversions",
-        short_names=("projver",),
+        short_names=("tlprojver",),
         columns=(
             Column(name="Project", path=".spec.projectRef.name", description="The project"),
             Column(name="Version", path=".spec.versionName", description="The version's name"),
@@ -142,4 +142,4 @@ class ProjectVersion(CustomResource):
     ]
     """The snapshot. None of it can be changed."""
     status: ProjectVersionStatus
-    """What the operator saw."""
+    """The observed state of the version."""

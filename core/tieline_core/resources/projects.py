@@ -23,7 +23,8 @@ from tieline_core.resources.fields import (
     list_map,
     rules,
 )
-from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind, display_name
+from tieline_core.resources.releases import MAX_RELEASES, DeployNote, Release, RolloutState
 
 LATEST = "latest"
 DEFAULT_ENVIRONMENT = "production"
@@ -37,16 +38,16 @@ ConfigMapKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pa
 
 
 class InlineFile(Shape):
-    """A small file, written into the manifest."""
+    """A small file in the manifest."""
 
     filename: Filename
     """Relative path with forward slashes, such as main.py or shop/orders.py."""
     content: Annotated[str, StringConstraints(max_length=262144)]
-    """The file's text, at most 256 KiB; larger ones belong into ConfigMaps."""
+    """The file's text, at most 256 KiB. Put larger files into ConfigMaps."""
 
 
 class KeyToPath(Shape):
-    """Which file a ConfigMap's key is."""
+    """Maps a ConfigMap's key to a file."""
 
     key: ConfigMapKey
     """The key in the ConfigMap."""
@@ -60,7 +61,7 @@ class FilesConfigMap(Shape):
     name: ObjectName
     """The ConfigMap's name."""
     items: Annotated[list[KeyToPath], Field(max_length=1024, json_schema_extra=list_map("key"))] | None = None
-    """Which keys are which files; all keys under their own names when absent."""
+    """Maps keys to files. Default: each key is a file of that name."""
 
 
 FilesConfigMaps = Annotated[list[FilesConfigMap], Field(max_length=64, json_schema_extra=list_map("name"))]
@@ -83,7 +84,7 @@ class SourceReference(Shape):
     name: ObjectName
     """The object's name."""
     path: Annotated[str, StringConstraints(max_length=512)] = ""
-    """The folder in it with the project's main.py, or with integration/main.py; the root when absent."""
+    """The folder that contains main.py or integration/main.py. Default: the root."""
 
 
 class ProjectSource(Shape):
@@ -93,7 +94,7 @@ class ProjectSource(Shape):
     """
 
     files: Annotated[list[InlineFile], Field(max_length=64, json_schema_extra=list_map("filename"))] = []
-    """Small files, written into the manifest."""
+    """Small files in the manifest."""
     config_maps: FilesConfigMaps = []
     """ConfigMaps whose keys are files, such as those of kustomize's configMapGenerator."""
     source_ref: SourceReference | None = None
@@ -107,13 +108,13 @@ ONE_SOURCE = (
 
 
 class ProjectSettings(Shape):
-    """How the project behaves."""
+    """Settings of the project."""
 
     accept_code_changes_automatically: bool = False
-    """Whether deployed environments follow new files by themselves. False by default."""
+    """Deploys new files to deployed environments automatically. Default: false."""
     keep_inputs: bool = False
-    """Whether the run history keeps the inputs of direct webhooks and schedules, so that they can be run again. False
-    by default."""
+    """Keeps the inputs of direct webhooks and schedules in the run history, so that they can be replayed. Default:
+    false."""
 
 
 class ResourceAmounts(Shape):
@@ -126,16 +127,16 @@ class ResourceAmounts(Shape):
 
 
 class RuntimeResources(Shape):
-    """What a pod is given."""
+    """Compute resources of a pod."""
 
     requests: ResourceAmounts | None = None
-    """What is reserved."""
+    """Resources that are reserved for the pod."""
     limits: ResourceAmounts | None = None
-    """What may be used at most; a pod over its memory limit is restarted."""
+    """Maximum resources. A pod that exceeds its memory limit is restarted."""
 
 
 class ImagePullSecret(Shape):
-    """A Secret that images are pulled with."""
+    """A Secret for pulling images."""
 
     name: ObjectName
     """Name of a Secret of type kubernetes.io/dockerconfigjson in the project's namespace."""
@@ -145,14 +146,14 @@ class SecretKey(Shape):
     """A key of a Secret."""
 
     name: ObjectName
-    """The name of a Secret of type tieline.dev/credential in the project's namespace. Its owner opens it to code with
+    """The name of a Secret of type tieline.dev/credential in the project's namespace. Its owner exposes it to code with
     the label tieline.dev/expose-to-code."""
     key: ConfigMapKey
     """The key in the Secret."""
 
 
 class EnvVarSource(Shape):
-    """Where the value of an environment variable comes from."""
+    """Source of the value of an environment variable."""
 
     secret_key_ref: SecretKey
     """A key of a Secret."""
@@ -168,26 +169,26 @@ class EnvVar(Shape):
     )
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=ENV_NAME_PATTERN)]
-    """The name that code reads, such as LOG_LEVEL. Names that begin with TIELINE_ are the platform's."""
+    """The variable's name, such as LOG_LEVEL. Names that begin with TIELINE_ are reserved."""
     value: Annotated[str, StringConstraints(max_length=4096)] | None = None
-    """The value, as it is. Everybody who may read the project can read it: put secrets into Secrets."""
+    """The value. Everyone who can read the project can read it: use valueFrom for secrets."""
     value_from: EnvVarSource | None = None
-    """Where the value comes from, instead of value."""
+    """Source of the value, instead of value."""
 
 
 class Runtime(Shape):
-    """How the code is run."""
+    """How pods run the code."""
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] | None = None
-    """Number of pods. 1 by default."""
+    """Number of pods. Default: 1."""
     resources: RuntimeResources | None = None
     """Compute resources of each pod."""
     image: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
-    """An image of your own, based on Tieline's runtime image."""
+    """A custom image, based on Tieline's runtime image."""
     image_pull_secrets: (
         Annotated[list[ImagePullSecret], Field(max_length=16, json_schema_extra=list_map("name"))] | None
     ) = None
-    """Secrets to pull the image with, beside those that the platform is configured with."""
+    """Secrets for pulling the image, in addition to those of the platform's configuration."""
     env: (
         Annotated[
             list[EnvVar],
@@ -206,7 +207,7 @@ class Runtime(Shape):
         ]
         | None
     ) = None
-    """Environment variables for the code. Those of an environment are merged with the project's by name."""
+    """Environment variables. Those of an environment are merged with the project's by name."""
 
 
 def merged_fields(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,18 +233,20 @@ MAX_PAUSED_SCHEDULES = 100
 
 
 class EnvironmentSpec(Shape):
-    """A place where the project runs."""
+    """An environment of the project."""
 
     name: EnvironmentName
     """The environment's name, unique in the project."""
     version: ObjectName | None = None
-    """What runs: "latest" follows the current files, a ProjectVersion's name pins it; absent: a draft."""
+    """Version: latest, which follows the current files, or the name of a ProjectVersion. Absent: none is deployed."""
     suspended: bool = False
-    """Whether it is told to stop. False by default."""
+    """Suspends the environment. Default: false."""
     runtime: Runtime | None = None
     """Overrides the project's runtime for this environment, field by field."""
     paused_schedules: Annotated[list[ScheduleName], Field(max_length=MAX_PAUSED_SCHEDULES)] = []
-    """Names of schedules whose due times are skipped."""
+    """Names of paused schedules. Their due times are skipped."""
+    deploy_note: DeployNote | None = None
+    """Who deployed the version, and why. The list of releases shows it."""
 
 
 Environments = Annotated[
@@ -252,22 +255,22 @@ Environments = Annotated[
 
 
 class ProjectSpec(Shape):
-    """The project as its users describe it."""
+    """The desired state of the project."""
 
     name: DisplayName
     """The project's name, for people."""
     source: Annotated[ProjectSource, Field(json_schema_extra=rules(ONE_SOURCE))] = ProjectSource()
-    """The current files, which may differ from what is deployed."""
+    """The current files. They can differ from the deployed ones."""
     labels: Labels = {}
-    """Labels of the current files, kept with every version."""
+    """Labels of the current files. Every version keeps them."""
     settings: ProjectSettings = ProjectSettings()
-    """How the project behaves."""
+    """Settings of the project."""
     dynamic_variables_schema: JsonObject | None = None
-    """A JSON Schema for the variables that activations set and code reads."""
+    """JSON Schema of the variables that activations set and code reads."""
     runtime: Runtime = Runtime()
-    """How the code is run in every environment."""
+    """How pods run the code, in all environments."""
     environments: Environments = []
-    """Where the project runs; one named "production" when there are none."""
+    """Environments of the project. Default: one environment named production."""
 
     def effective_environments(self) -> list[EnvironmentSpec]:
         """The environments, with the default one for a project that names none."""
@@ -283,49 +286,72 @@ class EnvironmentState(StrEnum):
     ERROR = "error"
 
 
+MAX_HEALTHY_VERSIONS = 5
+
+
+class HealthyVersion(Shape):
+    """A ProjectVersion that served alone for a while without a restart."""
+
+    name: ObjectName
+    """Its name."""
+    digest: Digest
+    """Its digest. An object of the same name with other files is another version."""
+
+
 class EnvironmentStatus(Shape):
-    """What an environment's workload does."""
+    """Observed state of an environment."""
 
     name: EnvironmentName
     """The environment's name."""
     id: Ulid
     """The environment's id, derived from the project's id and the environment's name."""
     workload: ObjectName | None = None
-    """The name of its Deployment, Service and other objects; it stays the same."""
+    """The name of its Deployment, Service and other objects."""
     status: EnvironmentState
     """draft, running, suspended or error."""
     message: Annotated[str, StringConstraints(max_length=8192)] = ""
-    """Why, and what to do; with the last log lines when the code crashed. Empty when all is well."""
+    """The reason for the status and what to do, with the last log lines after a crash. Empty if nothing is wrong."""
     version: ObjectName | None = None
     """The ProjectVersion that serves."""
     desired_version: ObjectName | None = None
     """The ProjectVersion that should serve."""
     pinned_version: ObjectName | None = None
-    """The version that the spec named when it was last changed."""
+    """The version in the spec when it last changed."""
     pinned_digest: Annotated[str, StringConstraints(max_length=64)] = ""
     """The digest of the current files when the version was last chosen."""
     ready_replicas: Annotated[int, Field(ge=0)] = 0
-    """Pods that serve."""
+    """Number of ready pods."""
     queued: Annotated[int, Field(ge=0)] = 0
-    """Events that wait for a run, rounded down to a power of ten. It is a minute old or more; metrics are exact."""
+    """Queued events, rounded down to a power of ten and at least a minute old. Metrics are exact."""
     oldest_queued_minutes: Annotated[int, Field(ge=0)] = 0
-    """Minutes for which the oldest event has been in the queue, rounded down to a power of ten."""
+    """Age of the oldest queued event in minutes, rounded down to a power of ten."""
     dead_letters: Annotated[int, Field(ge=0)] = 0
-    """Events that could not be processed and were given up, rounded down to a power of ten."""
+    """Number of dead letters, rounded down to a power of ten."""
     public_url: Annotated[str, StringConstraints(max_length=2048)] = ""
-    """Where its webhooks are reached."""
+    """URL of its webhooks."""
     created_at: Timestamp
     """When the environment was first seen."""
     updated_at: Timestamp
-    """When what runs, or its status, last changed."""
+    """When the running version or the status last changed."""
     deployed_at: Timestamp | None = None
     """When the version that should serve was chosen."""
+    rollout: RolloutState | None = None
+    """What became of the last deploy: progressing, complete once the version alone has served with all its pods, or
+    failed. Absent for a draft, and while the environment is suspended."""
     deploy_failure: ShortText = ""
     """Why the version that should serve could not be deployed, as one word. Absent once it serves."""
+    serving_since: Timestamp | None = None
+    """Time since which all pods serve the desired version without a restart. Absent otherwise."""
+    healthy_versions: Annotated[list[HealthyVersion], Field(max_length=MAX_HEALTHY_VERSIONS)] = []
+    """The ProjectVersions that served here alone and without a restart for TIELINE_HEALTHY_SECONDS (60), the last one
+    first. A version that is healthy again takes its old place, and those before it are dropped. They are kept, so that
+    you can roll back."""
+    releases: Annotated[list[Release], Field(max_length=MAX_RELEASES)] = []
+    """The last 20 deploys, newest first, including those that were refused or crashed."""
 
 
 class SourceStatus(Shape):
-    """What the current files were read from."""
+    """Source of the current files."""
 
     revision: Annotated[str, StringConstraints(max_length=1024)]
     """The revision that Flux names, such as main@sha1:6d3c…"""
@@ -338,38 +364,38 @@ class SourceStatus(Shape):
 
 
 class ProjectStatus(Status):
-    """What the operator saw of the project."""
+    """The observed state of the project."""
 
     latest_version: ObjectName | None = None
     """The newest ProjectVersion of the current files."""
     source: SourceStatus | None = None
-    """What the current files were read from, where spec.source.sourceRef names a source of Flux."""
+    """Source of the current files, if spec.source.sourceRef is set."""
     environments: Annotated[
         list[EnvironmentStatus], Field(max_length=MAX_ENVIRONMENTS, json_schema_extra=list_map("name"))
     ] = []
-    """What each environment's workload does."""
+    """Observed state of each environment."""
     summary: ShortText = ""
-    """The environments in short, for kubectl get."""
+    """Summary of the environments, for kubectl get."""
 
 
 class Project(CustomResource):
-    """Integration code with the environments it runs in. Each environment is a real workload."""
+    """Integration code with its environments. Each environment is a Deployment with a Service."""
 
     kind_info: ClassVar = Kind(
         name="Project",
         plural="projects",
-        short_names=("proj",),
+        short_names=("tlproj",),
         columns=(
-            Column(name="Name", path=".spec.name", description="The project's name"),
             Column(name="Environments", path=".status.summary", description="What runs"),
             *READY_COLUMNS,
+            display_name(".spec.name", "The project's name"),
         ),
     )
 
     spec: ProjectSpec
-    """The project, as its users describe it."""
+    """The desired state of the project."""
     status: ProjectStatus
-    """What the operator saw."""
+    """The observed state of the project."""
 
 
 __all__ = [
@@ -378,6 +404,7 @@ __all__ = [
     "LATEST",
     "MAX_ENV",
     "MAX_ENVIRONMENTS",
+    "MAX_HEALTHY_VERSIONS",
     "MAX_REPLICAS",
     "RESERVED_ENV",
     "ConfigMapKey",

@@ -19,6 +19,7 @@ async def orders(ctx: Context, request: Request) -> None:
     order = await request.json()
     if not isinstance(order, dict) or not {"number", "customer", "lines"} <= order.keys():
         raise Reject("An order has a number, a customer and lines")
+    tag(ctx, order)
     await ctx.publish("order.created", order)
 
 
@@ -26,6 +27,7 @@ async def orders(ctx: Context, request: Request) -> None:
 async def order_created(ctx: Context, event: Event) -> None:
     """Reserves and books an order. What the ERP refuses gives its stock back, and is a dead letter."""
     order = event.payload
+    tag(ctx, order)
     await ctx.step("reserve stock", reserve, ctx, order)
     try:
         booking = await ctx.step("book", book, ctx, order)
@@ -41,13 +43,21 @@ async def order_created(ctx: Context, event: Event) -> None:
 @integration.event("order.booked")
 async def order_booked(ctx: Context, event: Event) -> None:
     """Tells the storefront what became of an order."""
+    ctx.tag("order", event.payload["number"])
     await tell(ctx, event.payload["number"], {"status": "booked", "booking": event.payload["booking"]})
 
 
 @integration.event("order.refused")
 async def order_refused(ctx: Context, event: Event) -> None:
     """Tells the storefront that an order was refused."""
+    ctx.tag("order", event.payload["number"])
     await tell(ctx, event.payload["number"], {"status": "refused"})
+
+
+def tag(ctx: Context, order: dict[str, Any]) -> None:
+    """By these people find the run: tieline runs list --tag order=N-1101."""
+    ctx.tag("order", order["number"])
+    ctx.tag("customer", order["customer"])
 
 
 async def reserve(ctx: Context, order: dict[str, Any]) -> None:

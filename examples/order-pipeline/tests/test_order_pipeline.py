@@ -68,6 +68,11 @@ def test_an_order_is_booked_and_the_storefront_is_told(tieline_project: Project,
         ("order.booked", "succeeded"),
     ]
     assert (erp.booked("ann"), erp.told()) == (["ann-1"], {"ann-1": "booked"})
+    assert [one.task for one in tieline_project.tagged_runs if one.tags["order"] == "ann-1"] == [
+        "orders",
+        "order.created",
+        "order.booked",
+    ]
     assert tieline_project.connection("erp").requests[0].headers["X-API-Key"] == "only-for-your-desk"
     assert tieline_project.connection("storefront").requests[0].headers["X-Signature"].startswith("sha256=")
 

@@ -11,14 +11,23 @@ from tieline_operator.apply.plan import Object, Outcome, Plan, PlannedCondition,
 
 READY = "Ready"
 ID_TAKEN = "IdTaken"
-"""The reason of an object that has the id of an older one."""
+"""The reason of an object that claims an id which another one has."""
+ID_CHANGED = "IdChanged"
+"""The reason of an object whose id label holds another id than it has. It works, under the id that it has."""
 ID_INVALID = "IdInvalid"
 """The reason of an object whose id label holds no ULID. It works, under the id that it has without the label."""
 ORGANISATION_MISSING = "OrganisationMissing"
 """The reason of an object whose namespace carries no organisation's id."""
+ORGANISATION_CHANGED = "OrganisationChanged"
+"""The reason of an object whose namespace carries another organisation's id than it has."""
 ORGANISATION_TAKEN = "OrganisationTaken"
-"""The reason of a namespace that carries the id of an older one, and of the objects in it."""
-_NOT_ITS_FAULT = frozenset({ID_INVALID, ORGANISATION_MISSING, ORGANISATION_TAKEN})
+"""The reason of a namespace that carries the id of another one, and of the objects in it."""
+_NOT_ITS_FAULT = frozenset(
+    {ID_CHANGED, ID_INVALID, ORGANISATION_CHANGED, ORGANISATION_MISSING, ORGANISATION_TAKEN}
+)
+_INVALID = "Invalid"
+_WITHOUT_CLAIM = frozenset({ID_TAKEN, _INVALID})
+"""Reasons of objects whose id was refused, or not compared with those of others."""
 _MAX_MESSAGE = 8192
 _MAX_ERRORS = 5
 
@@ -27,7 +36,7 @@ def full_status(obj: Object, plan: Plan, now: datetime) -> dict[str, Any]:
     """The status that ``obj`` should have after ``plan``.
 
     Ready is always there. ``lastTransitionTime`` moves only when a condition's status does. The id is recorded once
-    it is the object's alone: one whose id is taken gets another when the label is removed.
+    it is the object's alone, and stays. One that never got the id that it claims gets another without the label.
     """
     generation = obj["metadata"].get("generation", 0)
     outcome = plan.outcome
@@ -38,7 +47,8 @@ def full_status(obj: Object, plan: Plan, now: datetime) -> dict[str, Any]:
         conditions.append(_condition("Stalled", "True", outcome, obj, now))
     conditions += [_condition(one.type, one.status, one, obj, now) for one in plan.conditions]
     content = {key: value for key, value in plan.status.items() if key != "id"}
-    recorded = {} if outcome.reason == ID_TAKEN else {"id": object_id(obj)}
+    unclaimed = outcome.reason in _WITHOUT_CLAIM and not obj.get("status", {}).get("id")
+    recorded = {} if unclaimed else {"id": object_id(obj)}
     return {**recorded, **content, "observedGeneration": generation, "conditions": conditions}
 
 
@@ -75,7 +85,7 @@ def invalid(error: ValidationError, kind: str) -> Outcome:
     ]
     more = f"; and {len(errors) - _MAX_ERRORS} more" if len(errors) > _MAX_ERRORS else ""
     which = "The object" if error.title == kind else f"A {error.title} that it refers to"
-    return failed("Invalid", f"{which} is invalid; correct {'; '.join(errors[:_MAX_ERRORS])}{more}")
+    return failed(_INVALID, f"{which} is invalid; correct {'; '.join(errors[:_MAX_ERRORS])}{more}")
 
 
 def _condition(

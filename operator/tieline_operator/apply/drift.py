@@ -64,7 +64,7 @@ class Drift:
     def message(self) -> str:
         """The message of the Event. It holds no values."""
         if self.what == DELETED:
-            return f"{self.resource.kind} {self.name} was deleted by somebody else, and has been made again"
+            return f"{self.resource.kind} {self.name} was deleted by another client and has been recreated"
         shown = ", ".join(format_path(path) for path in self.fields[:_MAX_FIELDS])
         more = f" and {len(self.fields) - _MAX_FIELDS} more" if len(self.fields) > _MAX_FIELDS else ""
         by = f" by {', '.join(self.by)}" if self.by else ""

@@ -56,7 +56,7 @@ class LeaderGuardedClient:
     async def _while_leading(self, write: Callable[[], Coroutine[Any, Any, T]], doing: str) -> T:
         remaining_lease = self._remaining_lease()
         if remaining_lease <= 0:
-            raise NotLeaderError(f"{doing}: this replica does not lead any more, so it writes nothing")
+            raise NotLeaderError(f"{doing}: this replica no longer leads, so it writes nothing")
         try:
             async with asyncio.timeout(remaining_lease):
                 return await write()

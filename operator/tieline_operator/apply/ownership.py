@@ -68,7 +68,7 @@ def _not_owned(child: Child | Creation, actual: Object, owner: Mapping[str, Any]
     other = controller_of(actual) or next(iter(references), None)
     if other is None:
         message = (
-            f"{name} exists already and belongs to nobody, so it is left as it is; "
+            f"{name} exists already and has no owner, so it is left unchanged; "
             f"rename or delete it, or rename what needs it"
         )
         return Refusal(child=child, reason=NOT_OWNED, message=message)

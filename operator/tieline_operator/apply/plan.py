@@ -36,7 +36,7 @@ class Outcome:
     """What the Ready condition will say."""
 
     status: str
-    """True, False (it failed) or Unknown (not finished yet)."""
+    """True, False (failed) or Unknown (in progress)."""
     reason: str
     """One CamelCase word."""
     message: str

@@ -10,6 +10,7 @@ from tieline_common.backoff import exponential, jitter
 from tieline_core.identity.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
 from tieline_core.kubernetes import Change, Forbidden, Informer, Kube, KubeError, NotFound, Resource
 from tieline_core.kubernetes import resources as r
+from tieline_core.kubernetes.informer import strip_managed_fields
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.indexers import CHILD_RESOURCES, INDEXERS, PRIMARY_RESOURCES
 from tieline_operator.cache.transforms import transform_of
@@ -103,14 +104,22 @@ class ClusterCache:
         self._by_resource = by_resource
 
     @classmethod
-    def build(cls, kube: Kube, namespaces: Sequence[str]) -> "ClusterCache":
-        """Informers for the whole cluster, or for ``namespaces`` only."""
+    def build(cls, kube: Kube, namespaces: Sequence[str], home: str) -> "ClusterCache":
+        """Informers for the whole cluster, or for ``namespaces`` only. ``home`` is the release's own namespace."""
         by_resource = {
             resource: _multi_namespace_informer(kube, resource, namespaces) for resource in WATCHED_RESOURCES
         }
         by_resource[r.NAMESPACES] = MultiNamespaceInformer(
             {None: Informer(kube, r.NAMESPACES, metadata_only=True, indexes=dict(INDEXERS[r.NAMESPACES]))}
         )
+        records = Informer(
+            kube,
+            r.ORGANISATION_RECORDS,
+            namespace=home,
+            field_selector=f"metadata.name={r.ORGANISATION_RECORDS.object_name}",
+            transform=strip_managed_fields,
+        )
+        by_resource[r.ORGANISATION_RECORDS] = MultiNamespaceInformer({None: records})
         return cls(kube, by_resource)
 
     def __getitem__(self, resource: Resource) -> MultiNamespaceInformer:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from tieline_core.identity.organisations import holder
+from tieline_core.identity.claims import id_claim
 from tieline_core.kubernetes import resources as r
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import BY_ID, joined
-from tieline_operator.cache.organisations import organisation
+from tieline_operator.cache.organisations import holder_of, organisation_of
 
 
 class CacheDirectory:
@@ -21,8 +21,7 @@ class CacheDirectory:
 
     def connection(self, namespace: str, name: str) -> Object | None:
         by_id = self._listers[r.CONNECTIONS].by_index(BY_ID, joined(namespace, name.upper()))
-        oldest = min(by_id, key=lambda obj: str(obj["metadata"]["creationTimestamp"]), default=None)
-        return self._listers[r.CONNECTIONS].get(namespace, name) or oldest
+        return self._listers[r.CONNECTIONS].get(namespace, name) or min(by_id, key=id_claim, default=None)
 
     def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
         return self._listers[r.CONNECTIONS].by_index("certificate", joined(namespace, system))
@@ -34,8 +33,7 @@ class CacheDirectory:
         return self._listers[r.CREDENTIAL_GRANTS].list(namespace)
 
     def organisation_of(self, namespace: str) -> str | None:
-        found = organisation(self._listers[r.NAMESPACES], namespace)
-        return found.id if found and not found.older else None
+        return organisation_of(self._listers, namespace)
 
     def namespace_of(self, organisation: str) -> str | None:
-        return holder(self._listers[r.NAMESPACES].by_index("organisation", organisation))
+        return holder_of(self._listers, organisation)

@@ -9,7 +9,7 @@ from tieline_core.credentials import refusals
 from tieline_core.credentials.linker import LinkedCredential, canonical, credential_ids, granted
 from tieline_core.identity.ids import object_id
 from tieline_core.identity.names import PROJECT_LABEL
-from tieline_core.identity.organisations import labelled_id
+from tieline_core.identity.organisations import labelled_id, records_of
 from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources import CredentialGrant
@@ -42,6 +42,8 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
 
     Both states count: what an object no longer refers to (or no longer claims) may matter as well.
     """
+    if resource == r.ORGANISATION_RECORDS:
+        return _of_records(listers, change)
     mappers = _EVENT_MAPPERS.get(resource, ())
     states = [state for state in (change.old, change.new) if state is not None]
     notified = _notifications_of_project(listers, states) if resource == r.PROJECTS else set()
@@ -68,7 +70,7 @@ def _notifications_of_project(listers: Listers, states: Sequence[Object]) -> set
 
 def _notified_fields(project: Object) -> tuple[Any, ...]:
     return tuple(
-        tuple(item.get(name) for name in ("name", "status", "deadLetters", "deployFailure"))
+        tuple(item.get(name) for name in ("name", "status", "deadLetters", "rollout", "deployFailure"))
         for item in project.get("status", {}).get("environments") or ()
     )
 
@@ -76,7 +78,7 @@ def _notified_fields(project: Object) -> tuple[Any, ...]:
 def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
     """What others use of a namespace or of one of our own objects; changes of anything else enqueue nothing."""
     if resource == r.NAMESPACES:
-        # Which organisation it is depends on the id that it carries, and on its age.
+        # Which organisation it is depends on the id that it carries, and on its age where nothing is recorded.
         return labelled_id(obj), obj["metadata"]["creationTimestamp"]
     # Nothing depends on the condition of a Project, which changes most often.
     condition = (find_condition(obj) if resource != r.PROJECTS else None) or {}
@@ -88,6 +90,8 @@ def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
     return (
         obj.get("spec"),
         object_id(obj),
+        status.get("id"),
+        status.get("name"),
         obj["metadata"].get("deletionTimestamp"),
         condition.get("status"),
         condition.get("message"),
@@ -244,13 +248,29 @@ def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
 
 
 def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
-    names = {obj["metadata"]["name"]}
     identifier = labelled_id(obj)
-    if identifier:
-        # The oldest of several with one id has it: a change of one may make another the oldest.
-        names |= {
-            one["metadata"]["name"] for one in listers[r.NAMESPACES].by_index("organisation", identifier)
-        }
+    # Of several with one id, one has it: a change of one may give it to another.
+    claimants = _claimants(listers, identifier) if identifier else set()
+    yield from _in_namespaces(listers, claimants | {obj["metadata"]["name"]})
+
+
+def _claimants(listers: Listers, identifier: str) -> set[str]:
+    return {one["metadata"]["name"] for one in listers[r.NAMESPACES].by_index("organisation", identifier)}
+
+
+def _of_records(listers: Listers, change: Change) -> set[Key]:
+    """The objects in namespaces that are, or may be, another organisation by a change of the records."""
+    before, after = (records_of([state] if state else []) for state in (change.old, change.new))
+    names: set[str] = set()
+    for identifier in before.keys() | after.keys():
+        held, holds = before.get(identifier), after.get(identifier)
+        claimants = _claimants(listers, identifier)
+        if held != holds and not (held is None and claimants == {holds}):
+            names |= {name for name in (held, holds) if name} | claimants
+    return set(_in_namespaces(listers, names))
+
+
+def _in_namespaces(listers: Listers, names: Iterable[str]) -> Iterator[Key]:
     for name in sorted(names):
         for resource in PRIMARY_RESOURCES:
             for found in listers[resource].list(name):

@@ -41,6 +41,9 @@ def _strip_secret_values(obj: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_CONTAINER_FIELDS = ("name", "resources", "startupProbe")
+
+
 def _strip_config_map(obj: dict[str, Any]) -> dict[str, Any]:
     """A ConfigMap without its contents, also when it is one that was just written."""
     strip_managed_fields(obj)
@@ -48,15 +51,24 @@ def _strip_config_map(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _strip_pod(obj: dict[str, Any]) -> dict[str, Any]:
-    """A pod's spec is the Deployment's: of interest is what it does, and the limits that it runs into."""
+    """A pod's spec is the Deployment's: of interest is what it does, and the limits that it runs into.
+
+    ``workload.pods`` reads what stays.
+    """
     metadata = strip_managed_fields(obj)["metadata"]
     annotations = metadata.get("annotations", {})
     metadata["annotations"] = {key: annotations[key] for key in _POD_ANNOTATIONS if key in annotations}
+    before = obj.get("spec", {})
     containers = [
-        {"name": container["name"], "resources": container.get("resources", {})}
-        for container in obj.get("spec", {}).get("containers", ())
+        {key: container[key] for key in _CONTAINER_FIELDS if key in container}
+        for container in before.get("containers", ())
     ]
-    return {"metadata": metadata, "spec": {"containers": containers}, "status": obj.get("status", {})}
+    spec = {key: before[key] for key in ("terminationGracePeriodSeconds",) if key in before}
+    return {
+        "metadata": metadata,
+        "spec": {**spec, "containers": containers},
+        "status": obj.get("status", {}),
+    }
 
 
 def _strip_engine_secret(obj: dict[str, Any]) -> dict[str, Any]:

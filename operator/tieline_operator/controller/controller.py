@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -29,13 +30,15 @@ from tieline_operator.reconcilers.notification.channels import ChannelReconciler
 from tieline_operator.reconcilers.notification.deliveries import (
     NO_DELIVERIES,
     NO_RUNS,
+    NO_SCHEDULES,
     Deliveries,
     Runs,
     Schedules,
 )
 from tieline_operator.reconcilers.notification.reconciler import NotificationReconciler
 from tieline_operator.reconcilers.project.files import ProjectFiles
-from tieline_operator.reconcilers.project.reconciler import NO_ENGINE, Engine, ProjectReconciler
+from tieline_operator.reconcilers.project.reconciler import Engine, ProjectReconciler
+from tieline_operator.reconcilers.project.released_ids import ReleasedIds
 from tieline_operator.reconcilers.project_versions import ProjectVersionReconciler
 from tieline_operator.reconcilers.system_connectors import SystemReconciler
 from tieline_operator.reconcilers.uniqueness import with_id_label_check
@@ -51,22 +54,25 @@ _BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in PRIM
 def reconcilers(
     config: Config,
     code: ProjectFiles,
+    engine: Engine,
     token_problems: TokenProblems = lambda _namespace, _name: {},
     imported: Callable[[str], None] = lambda _outcome: None,
     *,
     checker: VariablesChecker | None = None,
     enqueue: Callable[[Key], None] = lambda _key: None,
-    engine: Engine = NO_ENGINE,
     deliveries: Deliveries = NO_DELIVERIES,
     runs: Runs = NO_RUNS,
-    schedules: Schedules | None = None,
+    schedules: Schedules = NO_SCHEDULES,
+    released: ReleasedIds | None = None,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
 
+    ``engine`` signs credentials for the event engine, and knows its queues and packages.
     ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
     outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
-    variables or files is done. ``engine`` signs credentials for the event engine. ``deliveries`` delivers
-    notifications, ``runs`` knows what becomes of runs, and ``schedules`` how far schedules are.
+    variables or files is done. ``deliveries`` delivers notifications, ``runs`` knows what becomes of runs, and
+    ``schedules`` how far schedules are.
+    ``released`` remembers the ids of Projects that were deleted.
     """
     checker = checker or VariablesChecker()
     imports = DescriptionImports(ended=imported)
@@ -75,7 +81,7 @@ def reconcilers(
         r.SYSTEMS.kind: SystemReconciler(imports).reconcile,
         r.CONNECTIONS.kind: ConnectionReconciler(token_problems, config.egress).reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
-        r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue, engine).reconcile,
+        r.PROJECTS.kind: ProjectReconciler(config, code, engine, checker, enqueue, released).reconcile,
         r.PROJECT_VERSIONS.kind: ProjectVersionReconciler(code, enqueue).reconcile,
         r.ACTIVATIONS.kind: ActivationReconciler(checker, enqueue).reconcile,
         r.END_USERS.kind: end_users.reconcile,
@@ -134,11 +140,11 @@ class Controller:
             try:
                 found = await self.by_kind[key.kind](self.cache, obj, now)
             except ValidationError as error:
-                return Plan(outcome=invalid(error, key.kind))
+                return Plan(outcome=invalid(error, key.kind), status=_known_status(obj, error))
             if not isinstance(found, Plan):
                 return found
             found = with_id_label_check(obj, found)
-            return with_organisation_check(self.cache[r.NAMESPACES], key.namespace, found)
+            return with_organisation_check(self.cache, key.namespace, found)
 
         planned = await plan()
         if isinstance(planned, Deferred):
@@ -152,6 +158,16 @@ class Controller:
         return await self.applier.carry_out(
             resource, obj, planned, now, again if resource == r.PROJECTS else None
         )
+
+
+def _known_status(obj: Object, error: ValidationError) -> dict[str, Any]:
+    """What the status records (names, addresses, pinned files), which stays while the object cannot be read.
+
+    A status that cannot be read itself is computed anew, as nobody else can correct it.
+    """
+    unreadable = any(item["loc"][:1] == ("status",) for item in error.errors(include_context=False))
+    status = {} if unreadable else obj.get("status") or {}
+    return {key: value for key, value in status.items() if key not in ("conditions", "observedGeneration")}
 
 
 def _outcome_label(plan: Plan | Deferred | None) -> str:

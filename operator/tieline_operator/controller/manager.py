@@ -23,6 +23,7 @@ from tieline_core.kubernetes.resources import (
     HTTP_ROUTES,
     JOBS,
     NAMESPACES,
+    ORGANISATION_RECORDS,
     PODS,
     PROJECT_VERSIONS,
     PROJECTS,
@@ -38,6 +39,7 @@ from tieline_operator.cache.indexers import CHILD_RESOURCES, PRIMARY_RESOURCES, 
 from tieline_operator.cache.organisations import DuplicateOrganisationLog, duplicates
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
+from tieline_operator.controller.organisation_recorder import OrganisationRecorder
 from tieline_operator.controller.self_writes import SelfWriteFilter
 from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.service import EngineService
@@ -46,9 +48,8 @@ from tieline_operator.notifications.run_counts import RunHistoryCounts
 from tieline_operator.notifications.schedule_records import ScheduleRecords
 from tieline_operator.notifications.service import NotificationService
 from tieline_operator.queues.workqueue import WorkQueue
-from tieline_operator.reconcilers.notification.deliveries import NO_RUNS
 from tieline_operator.reconcilers.project.files import ProjectFiles
-from tieline_operator.reconcilers.project.reconciler import NO_ENGINE
+from tieline_operator.reconcilers.project.released_ids import ReleasedIds
 from tieline_operator.sources.artifact_files import ArtifactFiles
 from tieline_operator.sources.artifacts import ArtifactDownloader
 from tieline_operator.sources.flux_sources import FluxSources
@@ -75,7 +76,7 @@ class Manager:
         self._config = config
         self._kube = kube
         self._metrics = metrics
-        self.cache = ClusterCache.build(kube, config.namespaces)
+        self.cache = ClusterCache.build(kube, config.namespaces, config.lease_namespace)
         self._lease = _lease(config, kube) if config.leader_elect else None
         writes = LeaderGuardedClient(kube, self._remaining_lease)
         self._events = QueuedEventRecorder(writes, busy=lambda: len(self.queue) > 0)
@@ -86,22 +87,18 @@ class Manager:
         self._drifts = DriftReporter(
             kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc()
         )
-        self._engine = (
-            EngineService(
-                config,
-                kube,
-                writes,
-                self.cache,
-                metrics,
-                self._enqueue_all_projects,
-                self._enqueue_project,
-                self._enqueue_projects,
-            )
-            if config.engine_url
-            else None
+        self._engine = EngineService(
+            config,
+            kube,
+            writes,
+            self.cache,
+            metrics,
+            self._enqueue_all_projects,
+            self._enqueue_project,
+            self._enqueue_projects,
         )
-        counts = _run_counts(config, self.cache, self._engine) if self._engine else None
-        schedules = _schedule_records(config, self.cache, self._engine) if self._engine else None
+        counts = _run_counts(config, self.cache, self._engine)
+        schedules = _schedule_records(config, self.cache, self._engine)
         self._notifications = NotificationService(
             kube,
             self.cache,
@@ -112,6 +109,7 @@ class Manager:
             counts=counts,
             schedules=schedules,
         )
+        self._released = ReleasedIds()
         self._controller = Controller(
             self.cache,
             Applier(writes, kube, self.cache, self._events, self._drifts, self._self_writes.note),
@@ -119,14 +117,15 @@ class Manager:
             reconcilers(
                 config,
                 self._code,
+                self._engine,
                 self._token_problems,
                 lambda outcome: metrics.imports.labels(outcome).inc(),
                 checker=self._checker,
                 enqueue=self._enqueue,
-                engine=self._engine or NO_ENGINE,
                 deliveries=self._notifications.dispatcher,
-                runs=counts or NO_RUNS,
+                runs=counts,
                 schedules=schedules,
+                released=self._released,
             ),
         )
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
@@ -150,8 +149,11 @@ class Manager:
         )
         metrics.watch_objects(lambda: {kind: self.cache[kind].list() for kind in PRIMARY_RESOURCES})
         metrics.watch_package_jobs(self.cache[JOBS].list)
-        metrics.watch_organisations(lambda: duplicates(self.cache[NAMESPACES]))
-        self._duplicates = DuplicateOrganisationLog(self.cache[NAMESPACES], self._post_about_namespace)
+        metrics.watch_organisations(lambda: duplicates(self.cache))
+        self._duplicates = DuplicateOrganisationLog(self.cache, self._post_about_namespace)
+        self._recorder = OrganisationRecorder(
+            self.cache, writes, self.cache, config.lease_namespace, namespaces=config.namespaces
+        )
 
     async def start(self) -> None:
         """Starts watching, and reconciling as soon as this replica leads."""
@@ -166,8 +168,11 @@ class Manager:
         for resource, store in self.cache.items():
             store.subscribe(partial(self._changed, resource))
         self.cache[NAMESPACES].subscribe(self._duplicates.changed)
-        if self._engine:
-            self._engine.follow()
+        self.cache[ORGANISATION_RECORDS].subscribe(self._duplicates.recorded)
+        self.cache[PROJECTS].subscribe(self._released.changed)
+        for resource in (NAMESPACES, ORGANISATION_RECORDS):
+            self.cache[resource].subscribe(self._recorder.changed)
+        self._engine.follow()
         if self._config.exposure.mode is not ExposureMode.HTTP_ROUTE:
             # Earlier settings may have left some; many clusters do not have the resource.
             await self.cache.skip_unserved(HTTP_ROUTES)
@@ -277,8 +282,7 @@ class Manager:
         return self._lease.left if self._lease else math.inf
 
     async def _work_on(self) -> None:
-        if self._engine:
-            await self._engine.start()
+        await self._engine.start()
         self.leading = True
         self._metrics.leading.set(1)
         # What the previous leader may have left undone comes first.
@@ -291,6 +295,7 @@ class Manager:
             for obj in self.cache[resource].list():
                 self.queue.add(key_of(resource, obj))
         self._duplicates.lead()
+        self._recorder.queue.start()
         self._notifications.start()
         self.queue.start()
         if self._tokens:
@@ -300,11 +305,14 @@ class Manager:
         finally:
             self.leading = False
             self._metrics.leading.set(0)
-            stops = [self.queue.stop(), self._notifications.stop()]
+            stops = [
+                self.queue.stop(),
+                self._recorder.queue.stop(),
+                self._notifications.stop(),
+                self._engine.stop(),
+            ]
             if self._tokens:
                 stops.append(self._tokens.refresher.queue.stop())
-            if self._engine:
-                stops.append(self._engine.stop())
             await asyncio.gather(*stops)
             # While the Lease is still held: no other replica posts these Events.
             await self._events.stop()

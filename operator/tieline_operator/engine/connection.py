@@ -1,31 +1,23 @@
 """The operator's connections to the event engine: a lasting one for the servers, and short ones for single accounts."""
 
-import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tieline_common.backoff import exponential, jitter
 from tieline_core.engine.account_clients import CONNECT_EVENTS, connected_client
 from tieline_core.engine.trust import AccountSigner
-from tieline_protocol.engine_credentials import Credentials
+from tieline_engine.client import EngineClient
+from tieline_engine.connection import ONCE, ConnectingUser, KeptConnection, close, connect, ensure_connected
+from tieline_engine.credentials import Credentials
 
 logger = logging.getLogger(__name__)
 
-CONNECT_SECONDS = 10.0
-PING_SECONDS = 20
-_UNANSWERED_PINGS = 2
-_SERVER_SECONDS = 4
-_CLOSE_SECONDS = 2.0
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 30.0
-# A connection that lived as long as this worked: what ends it counts as the first failure.
-_STEADY_SECONDS = 10.0
+_CLIENT = "tieline-operator"
 _USER = "operator"
 _VALID = timedelta(days=1)
 """After that the server ends the connection, and another one is made."""
@@ -34,37 +26,24 @@ _VALID = timedelta(days=1)
 @asynccontextmanager
 async def account_client(urls: Sequence[str], signer: AccountSigner) -> AsyncIterator[Client]:
     """A client with all rights in an account, for a few requests. Raises TimeoutError and the errors of nats-py."""
-    client = Client()
+    client = EngineClient()
     try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await _connect(client, urls, signer)
+        await connect(client, urls, _user_of(signer), name=_CLIENT, **ONCE)
+        ensure_connected(client)
         yield client
     finally:
-        await _close(client)
+        await close(client)
 
 
-async def _connect(client: Client, urls: Sequence[str], signer: AccountSigner, **options: Any) -> None:
-    expires = datetime.now(UTC) + _VALID
-    user = Credentials.parse(signer.credentials(_USER, at=datetime.now(UTC), expires=expires))
-    await client.connect(
-        servers=list(urls),
-        name="tieline-operator",
-        user_jwt_cb=user.user_jwt_cb,
-        signature_cb=user.signature_cb,
-        allow_reconnect=False,
-        connect_timeout=_SERVER_SECONDS,
-        ping_interval=PING_SECONDS,
-        max_outstanding_pings=_UNANSWERED_PINGS,
-        reconnect_time_wait=1,
-        max_reconnect_attempts=1,
-        **options,
-    )
-    if not client.is_connected:
-        # nats-py returns, too, when the server takes longer than connect_timeout to say whether it lets somebody in.
-        raise TimeoutError
+def _user_of(signer: AccountSigner) -> ConnectingUser:
+    def make() -> Credentials:
+        now = datetime.now(UTC)
+        return Credentials.parse(signer.credentials(_USER, at=now, expires=now + _VALID))
+
+    return ConnectingUser(make)
 
 
-class EngineConnection:
+class EngineConnection(KeptConnection):
     """A client of the servers' system account.
 
     The client's own reconnecting has no backoff, and ends when the server refuses the credentials. So a connection that
@@ -85,81 +64,46 @@ class EngineConnection:
 
         ``client_connected`` is called with account and name of each client that connects to an account of the engine.
         """
-        self._urls = list(urls)
+        super().__init__(
+            urls, name=_CLIENT, first_backoff=first_backoff, longest_backoff=longest_backoff, **ONCE
+        )
         self._signer = signer
         self._connected = connected
         self._client_connected = client_connected
-        self._first_backoff = first_backoff
-        self._longest_backoff = longest_backoff
-        self._error: Exception | None = None
         self.client: Client | None = None
         """None while the engine is away."""
 
-    async def run(self) -> None:
-        """Keeps the connection, for ever."""
-        failures = 0
-        while True:
-            began = time.monotonic()
-            reason = await self._session()
-            if time.monotonic() - began > _STEADY_SECONDS + CONNECT_SECONDS:
-                failures = 0
-            failures += 1
-            logger.log(
-                logging.WARNING if failures == 1 else logging.INFO,
-                "The event engine is away, trying again: %s",
-                reason,
-                extra={"attempt": failures},
-            )
-            await asyncio.sleep(
-                jitter(exponential(failures, first=self._first_backoff, cap=self._longest_backoff))
-            )
-
-    async def _session(self) -> str:
-        """Connects, and returns once the connection is gone, with the reason."""
+    def user(self) -> ConnectingUser | None:
+        """See KeptConnection."""
         signer = self._signer()
-        if signer is None:
-            return "its keys are not known"
-        client, closed = Client(), asyncio.Event()
-        self._error = None
+        return _user_of(signer) if signer is not None else None
 
-        async def on_closed() -> None:
-            closed.set()
+    async def prepare(self, client: Client) -> None:
+        """See KeptConnection."""
+        ensure_connected(client)
+        await client.subscribe(CONNECT_EVENTS, cb=self._on_client)
+        # What connects from now on is announced; a survey finds what is connected already.
+        await client.flush()
 
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await _connect(client, self._urls, signer, closed_cb=on_closed, error_cb=self._on_error)
-                await client.subscribe(CONNECT_EVENTS, cb=self._on_client)
-                # What connects from now on is told of: whoever is connected already is found by a survey.
-                await client.flush()
-            logger.info("Connected to the event engine")
-            self.client = client
-            self._connected()
-            await closed.wait()
-        except TimeoutError:
-            return self._reason(f"no connection within {CONNECT_SECONDS:g} s")
-        except Exception as error:
-            return self._reason(_text(error))
-        finally:
-            self.client = None
-            await _close(client)
-        return self._reason("the connection was closed")
+    def opened(self, client: Client) -> None:
+        """See KeptConnection."""
+        logger.info("Connected to the event engine")
+        self.client = client
+        self._connected()
+
+    def ended(self) -> None:
+        """See KeptConnection."""
+        self.client = None
+
+    def retried(self, reason: str, failures: int) -> None:
+        """See KeptConnection."""
+        logger.log(
+            logging.WARNING if failures == 1 else logging.INFO,
+            "The event engine is away, trying again: %s",
+            reason,
+            extra={"attempt": failures},
+        )
 
     async def _on_client(self, event: Msg) -> None:
         if (found := connected_client(event)) is not None:
             self._client_connected(*found)
-
-    async def _on_error(self, error: Exception) -> None:
-        self._error = error
-
-    def _reason(self, text: str) -> str:
-        return _text(self._error) if self._error else text
-
-
-def _text(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-async def _close(client: Client) -> None:
-    with suppress(Exception):
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await client.close()

@@ -15,8 +15,8 @@ from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
-from tieline_operator.cache.organisations import organisation
-from tieline_protocol.event_streams import EventStreams, environment_of, history_stream
+from tieline_operator.cache.organisations import organisation_of, records_in
+from tieline_protocol.event_streams import EventStreams, direct_stream, environment_of, history_stream
 
 
 class StreamKey(NamedTuple):
@@ -34,12 +34,6 @@ def stream_keys(listers: Listers) -> Iterator[StreamKey]:
         yield StreamKey(namespace)
     for secret in secrets:
         yield StreamKey(namespace_of(secret), secret["metadata"]["name"])
-
-
-def organisation_of(listers: Listers, namespace: str) -> str | None:
-    """The organisation that a namespace is; None where it is none."""
-    claim = organisation(listers[NAMESPACES], namespace)
-    return claim.id if claim and not claim.older else None
 
 
 def streams_of(listers: Listers, key: StreamKey) -> EventStreams | None:
@@ -70,8 +64,14 @@ def environment_by_name(stream: str) -> EventStreams | None:
 
 
 def organisation_stream_names(organisation: str) -> tuple[str, ...]:
-    """The streams that an organisation may have in the platform's account: run history, state, schedules, packages."""
-    return history_stream(organisation), *state_stream_names(organisation), packages_stream(organisation)
+    """The streams that an organisation may have in the platform's account: runs, state, schedules, issues,
+    packages."""
+    return (
+        history_stream(organisation),
+        direct_stream(organisation),
+        *state_stream_names(organisation),
+        packages_stream(organisation),
+    )
 
 
 def needed_stream_names(listers: Listers, namespace: str, organisation: str) -> tuple[str, ...]:
@@ -89,26 +89,36 @@ def needs_packages(listers: Listers, namespace: str) -> bool:
 class KnownStreams:
     """Tells streams of environments and organisations that exist from those of which nothing is left.
 
-    A namespace that has lost its label is no organisation, but its events are not garbage.
+    A namespace that has lost its label, or got another, is no organisation, but its events are not garbage. Those of
+    one that is gone are, although its id stays recorded for a while, and whatever namespace waits for the id.
     """
 
     def __init__(self, listers: Listers) -> None:
         labels = {one["metadata"]["name"]: labelled_id(one) for one in listers[NAMESPACES].list()}
+        recorded = records_in(listers)
+        ids_of = {name: {identifier} for identifier, name in recorded.items()}
+        self._gone = {(identifier, name) for identifier, name in recorded.items() if name not in labels}
         self._unlabelled = {name for name, identifier in labels.items() if identifier is None}
         self._of_organisations = {
-            name for one in labels.values() if one is not None for name in organisation_stream_names(one)
+            name
+            for one in {*labels.values(), *recorded}
+            if one is not None
+            for name in organisation_stream_names(one)
         }
         self._environments: dict[str, set[str | None]] = {}
         for project in listers[PROJECTS].list():
             for identifier in _environment_ids(project):
                 owners = self._environments.setdefault(identifier, set())
                 owners.add(labels.get(namespace_of(project)))
+                owners |= ids_of.get(namespace_of(project), set())
 
     def __contains__(self, stream: StreamFacts) -> bool:
         owner: StreamOwner | None = stream.owner
         if owner is None:
             return True
         if stream.name in organisation_stream_names(owner.organisation):
+            if (owner.organisation, owner.namespace) in self._gone:
+                return False
             return stream.name in self._of_organisations or owner.namespace in self._unlabelled
         return self._has(owner.organisation, environment_of(stream.name))
 

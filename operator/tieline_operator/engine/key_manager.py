@@ -27,7 +27,9 @@ from tieline_operator.engine.keys import (
     has_values,
     new_trust_secret,
     read_trust_secret,
+    servers_of,
 )
+from tieline_operator.workload.network_policies import ENGINE
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,10 @@ class Reader(Protocol):
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Mapping[str, Any]: ...
 
 
+class OtherReplicasError(Exception):
+    """The settings are for another number of servers than the engine has."""
+
+
 class KeyManager:
     """The engine's keys, as long as they can be used."""
 
@@ -52,20 +58,27 @@ class KeyManager:
         *,
         namespace: str,
         replicas: int,
+        own_servers: bool = True,
         changed: Callable[[], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``changed`` is called when there are other keys than before. ``replicas`` are the engine's servers."""
+        """``changed`` is called when there are other keys than before. ``replicas`` are the engine's servers.
+
+        ``own_servers``: whether they are the release's, with the configuration that is written here.
+        """
         self._kube = kube
         self._writes = writes
         self._namespace = namespace
         self._replicas = replicas
+        self._own_servers = own_servers
         self._changed = changed
         self._now = now
         self.keys: EngineKeys | None = None
         """None until they are known, and while the Secret cannot be used."""
         self.problem = ""
         """Why there are no keys, or why a Secret cannot be written; it quotes no value."""
+        self.streams_kept = False
+        """Whether streams stay as they are, because the number of servers was changed without them."""
 
     @property
     def signer(self) -> AccountSigner | None:
@@ -89,6 +102,8 @@ class KeyManager:
             # No one can be signed with half of the keys; what was signed before stays valid.
             self._use(None)
             return self._failed(f"The Secret {TRUST_SECRET} cannot be used: {error}")
+        except OtherReplicasError as error:
+            return self._failed(str(error))
         except KubeError as error:
             return self._failed(f"The Secrets of the event engine cannot be kept: {error}")
         except Exception as error:
@@ -125,12 +140,23 @@ class KeyManager:
     async def _write_others(self) -> None:
         if self.keys is None:
             return
-        config = config_secret(self.keys, self._namespace, replicas=self._replicas)
-        if not has_values(await self._get(CONFIG_SECRET), config):
-            await self._apply(config)
         api = api_secret(self.keys, self._namespace, await self._get(API_SECRET), self._now())
         if api is not None:
             await self._apply(api)
+        actual = await self._get(CONFIG_SECRET)
+        servers = servers_of(actual) if actual is not None else None
+        if self._own_servers and servers not in (None, self._replicas):
+            # With the other configuration, servers would begin with empty volumes.
+            self.streams_kept = True
+            raise OtherReplicasError(
+                f"TIELINE_ENGINE_REPLICAS is {self._replicas}, but the engine keeps its streams with {servers}, so "
+                f"nothing is changed. Set it, and the replicas of the StatefulSet {ENGINE}, to {servers} again, or "
+                "follow docs/operations.md, Change the number of engines"
+            )
+        self.streams_kept = False
+        config = config_secret(self.keys, self._namespace, replicas=self._replicas)
+        if not has_values(actual, config):
+            await self._apply(config)
 
     async def _apply(self, secret: Manifest) -> None:
         await self._writes.apply(SECRETS, secret, field_manager=MANAGER, force=True)

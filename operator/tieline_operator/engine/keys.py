@@ -12,11 +12,11 @@ from tieline_core.engine.server_config import EngineConfig
 from tieline_core.engine.streams import StreamLimits, account_limits, environment_streams, fingerprint
 from tieline_core.engine.trust import AccountSigner, EngineTrust, InvalidTrustError, new_encryption_key
 from tieline_core.identity.ids import new_id, parse_time
+from tieline_engine.credentials import Credentials
 from tieline_operator.apply.plan import Manifest, Object
 from tieline_operator.engine.credentials import VALID, credentials_annotations, seconds_to_renewal
 from tieline_operator.workload.network_policies import ENGINE
 from tieline_operator.workload.pod_template import ENGINE_CREDENTIALS
-from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.nkeys import KeyPair
 
@@ -147,6 +147,15 @@ def config_secret(keys: EngineKeys, namespace: str, *, replicas: int) -> Manifes
     )
     values = {CONFIG_FILE: config.text(), ENCRYPTION_KEY: keys.encryption_key}
     return _secret(CONFIG_SECRET, namespace, values)
+
+
+def servers_of(config: Object) -> int | None:
+    """The number of servers that the Secret with their configuration is for; None where it cannot be read."""
+    try:
+        text = _text(_values(config), CONFIG_FILE)
+    except InvalidTrustError:
+        return None
+    return (text.count(f".{ENGINE}-headless.") or 1) if text else None
 
 
 def api_secret(keys: EngineKeys, namespace: str, actual: Object | None, now: datetime) -> Manifest | None:

@@ -18,6 +18,10 @@ class EngineState(Protocol):
     """What the metrics need of the engine's service."""
 
     @property
+    def leads(self) -> bool:
+        """Whether this replica keeps the engine. One that waits knows nothing about it."""
+
+    @property
     def connected(self) -> bool:
         """Whether there is a connection."""
 
@@ -34,7 +38,7 @@ class EngineState(Protocol):
 
 
 class EngineCollector(Collector):
-    """The engine's metrics of the leader; a replica that waits has none."""
+    """The engine's metrics of the leader; a replica that waits exports none."""
 
     def __init__(self, state: EngineState, listers: Listers, *, names: bool) -> None:
         """``names``: whether series name environments."""
@@ -43,6 +47,8 @@ class EngineCollector(Collector):
         self._names = names
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
+        if not self._state.leads:
+            return
         survey = self._state.survey()
         yield _gauge(
             "tieline_operator_engine_connected",

@@ -12,12 +12,14 @@ from tieline_core.engine.trust import AccountSigner
 from tieline_core.kubernetes.resources import PROJECT_VERSIONS
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
-from tieline_operator.engine.desired_streams import organisation_of
+from tieline_operator.cache.organisations import organisation_of
+from tieline_operator.queues.organisation_turns import OrganisationTurns
 
 logger = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 60.0
 _PAUSE_SECONDS = 1.0
+_ORGANISATION_SECONDS = 20.0
 _TOTAL_SECONDS = 60.0
 
 
@@ -44,7 +46,17 @@ class PackageIndex:
         self._changed = changed
         self._entries: dict[str, Mapping[str, PackageEntry]] = {}
         self._wanted = asyncio.Event()
+        self._turns = OrganisationTurns(
+            "The packages in the event engine cannot be listed",
+            seconds=_ORGANISATION_SECONDS,
+            total_seconds=_TOTAL_SECONDS,
+        )
         self._problem = ""
+
+    @property
+    def stalled(self) -> int:
+        """Organisations whose packages cannot be listed."""
+        return self._turns.stalled
 
     def get(self, namespace: str, *, again: bool = False) -> Mapping[str, PackageEntry] | None:
         """The packages of a namespace's organisation by key; None while they are not known.
@@ -73,9 +85,12 @@ class PackageIndex:
         if signer is None or not namespaces:
             return
         try:
-            async with asyncio.timeout(_TOTAL_SECONDS), self._open(signer) as client:
-                for namespace in namespaces:
-                    await self._refresh(client, namespace)
+            async with self._open(signer) as client:
+                await self._turns.take(
+                    namespaces,
+                    lambda namespace: self._refresh(client, namespace),
+                    usable=lambda: client.is_connected,
+                )
         except Exception as error:
             problem = str(error) or type(error).__name__
             level = logging.DEBUG if problem == self._problem else logging.WARNING

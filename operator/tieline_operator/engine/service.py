@@ -26,6 +26,7 @@ from tieline_operator.engine.stranded_events import OLD, StrandedEvents
 from tieline_operator.engine.stream_readings import Survey, age
 from tieline_operator.engine.stream_reconciler import StreamReconciler
 from tieline_operator.metrics import Metrics
+from tieline_operator.workload.network_policies import ENGINE
 from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class EngineService:
             writes,
             namespace=config.lease_namespace,
             replicas=config.engine_replicas,
+            own_servers=any(f"//{ENGINE}.{config.lease_namespace}." in url for url in config.engine_url),
             changed=self._on_keys_changed,
         )
         self._keys_changed = keys_changed
@@ -69,8 +71,7 @@ class EngineService:
             cache,
             config.stream_limits,
             system=lambda: self._connection.client,
-            keys=lambda: self._keys.keys,
-            open_account=lambda signer: account_client(config.engine_url, signer),
+            keys=lambda: None if self._keys.streams_kept else self._keys.keys,
             namespaces=config.namespaces,
             healthy=lambda: not cache.dead(config.watch_timeout),
         )
@@ -108,6 +109,13 @@ class EngineService:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
         metrics.registry.register(EngineCollector(self, cache, names=metrics.object_names))
+        metrics.watch_stream_readers(
+            {
+                "queues": lambda: self._stranded.stalled,
+                "state": lambda: self._sweep.stalled,
+                "packages": lambda: self._packages.stalled,
+            }
+        )
 
     @property
     def signer(self) -> AccountSigner | None:
@@ -126,6 +134,11 @@ class EngineService:
     def packages(self, namespace: str, *, again: bool = False) -> Mapping[str, PackageEntry] | None:
         """The packages of a namespace's organisation by key; None while they are not known."""
         return self._packages.get(namespace, again=again)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica keeps the engine."""
+        return self._loop is not None
 
     @property
     def connected(self) -> bool:

@@ -20,9 +20,10 @@ from tieline_core.engine.trust import AccountSigner
 from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes.resources import ACTIVATIONS, NAMESPACES
 from tieline_operator.cache.cluster_cache import Listers
-from tieline_operator.cache.organisations import organisation
+from tieline_operator.cache.organisations import organisation_of
 from tieline_operator.engine.desired_streams import KnownStreams
 from tieline_operator.engine.package_leftovers import leftovers, needed_keys
+from tieline_operator.queues.organisation_turns import OrganisationTurns
 from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 SWEEP_SECONDS = 300.0
 GRACE_SECONDS = 3600.0
 """How long somebody must have been gone until what was kept for it is deleted."""
+_ORGANISATION_SECONDS = 60.0
 _TOTAL_SECONDS = 240.0
 
 Left = tuple[str, str]
@@ -60,7 +62,18 @@ class StateSweep:
         self._architecture = architecture
         self._clock = clock
         self._gone: dict[Left, float] = {}
+        self._turns = OrganisationTurns(
+            "State of what is gone cannot be deleted",
+            seconds=_ORGANISATION_SECONDS,
+            total_seconds=_TOTAL_SECONDS,
+            clock=clock,
+        )
         self._problem = ""
+
+    @property
+    def stalled(self) -> int:
+        """Organisations whose state cannot be read."""
+        return self._turns.stalled
 
     async def run(self) -> None:
         """Sweeps, for ever."""
@@ -73,9 +86,15 @@ class StateSweep:
         signer = self._signer()
         if signer is None or not self._healthy():
             return
+        known = _Known(self._listers)
+        self._gone = {left: since for left, since in self._gone.items() if left[0] in known.streams}
         try:
-            async with asyncio.timeout(_TOTAL_SECONDS), self._open(signer) as client:
-                await self._sweep(client)
+            async with self._open(signer) as client:
+                await self._turns.take(
+                    known.organisations,
+                    lambda organisation: self._sweep(client, known, organisation),
+                    usable=lambda: client.is_connected,
+                )
         except Exception as error:
             problem = str(error) or type(error).__name__
             level = logging.DEBUG if problem == self._problem else logging.WARNING
@@ -84,32 +103,31 @@ class StateSweep:
         else:
             self._problem = ""
 
-    async def _sweep(self, client: Client) -> None:
+    async def _sweep(self, client: Client, known: "_Known", organisation: str) -> None:
         now = self._clock()
-        found = {left async for left in self._left(client)}
-        self._gone = {left: self._gone.get(left, now) for left in found}
-        for stream, prefix in sorted(
-            left for left, since in self._gone.items() if now - since >= GRACE_SECONDS
-        ):
+        found = {left async for left in self._left(client, known, organisation)}
+        streams = _streams(organisation)
+        others = {left: since for left, since in self._gone.items() if left[0] not in streams}
+        mine = {left: self._gone.get(left, now) for left in found}
+        self._gone = {**others, **mine}
+        for stream, prefix in sorted(left for left, since in mine.items() if now - since >= GRACE_SECONDS):
             values = await purge(client, stream, f"{prefix}.>")
             logger.info(
                 "Deleted what was kept for an environment, activation or version that is gone",
                 extra={"stream": stream, "values": values},
             )
 
-    async def _left(self, client: Client) -> AsyncIterator[Left]:
-        known = _Known(self._listers)
-        for identifier in known.organisations:
-            for stream in state_stream_names(identifier):
-                prefixes = {
-                    prefix
-                    for subject in await subjects_of(client, stream)
-                    if (prefix := known.left(identifier, subject)) is not None
-                }
-                for prefix in prefixes:
-                    yield stream, prefix
-            async for left in self._packages_left(client, identifier):
-                yield left
+    async def _left(self, client: Client, known: "_Known", organisation: str) -> AsyncIterator[Left]:
+        for stream in state_stream_names(organisation):
+            prefixes = {
+                prefix
+                for subject in await subjects_of(client, stream)
+                if (prefix := known.left(organisation, subject)) is not None
+            }
+            for prefix in prefixes:
+                yield stream, prefix
+        async for left in self._packages_left(client, organisation):
+            yield left
 
     async def _packages_left(self, client: Client, identifier: str) -> AsyncIterator[Left]:
         stream = packages_stream(identifier)
@@ -126,6 +144,11 @@ class StateSweep:
             yield stream, prefix
 
 
+def _streams(organisation: str) -> tuple[str, ...]:
+    """The streams of an organisation in which something can be left."""
+    return (*state_stream_names(organisation), packages_stream(organisation))
+
+
 class _Known:
     """Which environments and activations there are."""
 
@@ -133,8 +156,9 @@ class _Known:
         self._streams = KnownStreams(listers)
         self._activations = {object_id(one) for one in listers[ACTIVATIONS].list()}
         names = (one["metadata"]["name"] for one in listers[NAMESPACES].list())
-        claims = (organisation(listers[NAMESPACES], name) for name in names)
-        self.organisations = sorted({claim.id for claim in claims if claim and not claim.older})
+        found = (organisation_of(listers, name) for name in names)
+        self.organisations = sorted({identifier for identifier in found if identifier})
+        self.streams = {stream for one in self.organisations for stream in _streams(one)}
 
     def left(self, organisation: str, subject: str) -> str | None:
         """What the subjects of all that goes with this one begin with, if nobody needs it any more."""

@@ -5,20 +5,21 @@ An engine that was killed can come back with such ones, as it stores streams and
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import nats.errors
 from nats.aio.client import Client
 from nats.js import JetStreamContext
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, RawStreamMsg
+from nats.js.api import RawStreamMsg
 from nats.js.errors import NotFoundError
 
 from tieline_core.engine.publisher import publish_event, publish_token
+from tieline_core.engine.stored_messages import ReadLimits, StoredMessage, read_subject
 from tieline_core.engine.trust import AccountSigner
 from tieline_operator.engine.keys import EngineKeys
+from tieline_operator.queues.organisation_turns import OrganisationTurns
 from tieline_protocol.event_streams import KEY_TOKEN, PODS, EventStreams, history_stream, subject_parts
 from tieline_protocol.events import EventMetadata, InvalidEventError
 from tieline_protocol.run_records import ENDED, InvalidRecordsError, decode
@@ -30,11 +31,10 @@ OLD = timedelta(minutes=10)
 LOOK_SECONDS = 300.0
 """Between two looks. What two of them find is stranded: an acknowledged event is deleted a moment later."""
 _ENVIRONMENT_SECONDS = 60.0
+_ORGANISATION_SECONDS = 120.0
 _REQUEST_SECONDS = 10.0
 _MAX_MESSAGES = 100
-_MAX_HISTORY = 50_000
-_BATCH = 32
-_UNUSED_SECONDS = 30.0
+_HISTORY = ReadLimits(messages=50_000, bytes=512 << 20, batch=32, seconds=_REQUEST_SECONDS)
 
 
 class StrandedEvents:
@@ -55,6 +55,11 @@ class StrandedEvents:
         self._now = now
         self._seen: dict[EventStreams, frozenset[int]] = {}
         """The numbers of messages that the last look found, by environment."""
+        self._turns = OrganisationTurns(
+            "Queues cannot be looked through for stuck events",
+            seconds=_ORGANISATION_SECONDS,
+            total_seconds=LOOK_SECONDS,
+        )
 
     async def run(self) -> None:
         """Looks, for ever."""
@@ -62,34 +67,50 @@ class StrandedEvents:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()
 
+    @property
+    def stalled(self) -> int:
+        """Organisations whose queues cannot be looked through."""
+        return self._turns.stalled
+
     async def look(self) -> None:
         """Looks once at each environment, and repairs what the look before has found as well."""
         keys = self._keys()
         if keys is None:
             return
-        wanted = list(self._environments())
-        self._seen = {streams: self._seen[streams] for streams in wanted if streams in self._seen}
-        for streams in wanted:
+        wanted: dict[str, list[EventStreams]] = {}
+        for streams in self._environments():
+            wanted.setdefault(streams.organisation, []).append(streams)
+        known = {streams for environments in wanted.values() for streams in environments}
+        self._seen = {streams: seen for streams, seen in self._seen.items() if streams in known}
+        await self._turns.take(wanted, lambda name: self._look_at(keys, wanted[name]))
+
+    async def _look_at(self, keys: EngineKeys, environments: Sequence[EventStreams]) -> None:
+        """Looks at an organisation's environments. Raises the first error once it has tried them all."""
+        failed: Exception | None = None
+        for streams in environments:
             try:
                 async with asyncio.timeout(_ENVIRONMENT_SECONDS):
                     await self._look(keys, streams)
             except Exception as error:
-                logger.warning(
-                    "The queue of an environment cannot be looked through, trying again: %s",
-                    str(error) or type(error).__name__,
-                    extra={"stream": streams.queue},
-                )
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     async def _look(self, keys: EngineKeys, streams: EventStreams) -> None:
-        prefix = keys.trust.management_prefix
         async with self._open(keys.signer.of_environment(streams)) as client:
-            jetstream = client.jetstream(prefix=prefix, timeout=_REQUEST_SECONDS)
+            jetstream = client.jetstream(timeout=_REQUEST_SECONDS)
             found = {int(one.seq or 0): one async for one in self._stranded(jetstream, streams)}
             before = self._seen.get(streams, frozenset())
             self._seen[streams] = frozenset(found)
+            failed: Exception | None = None
             for sequence, message in found.items():
                 if sequence in before:
-                    await self._repair(keys, jetstream, streams, message)
+                    try:
+                        await self._repair(keys, jetstream, streams, message)
+                    except Exception as error:  # pods may have written it: the others are repaired
+                        failed = failed or error
+            if failed is not None:
+                raise failed
 
     async def _stranded(
         self, jetstream: JetStreamContext, streams: EventStreams
@@ -112,13 +133,13 @@ class StrandedEvents:
     async def _repair(
         self, keys: EngineKeys, jetstream: JetStreamContext, streams: EventStreams, message: RawStreamMsg
     ) -> None:
-        sequence, (task, name) = int(message.seq or 0), subject_parts(str(message.subject))
-        if task == KEY_TOKEN:
+        sequence, (task, *rest) = int(message.seq or 0), subject_parts(str(message.subject))
+        if task == KEY_TOKEN and rest:
             # While it is there, the key gets no other one.
             await jetstream.delete_msg(streams.queue, sequence)
-            await publish_token(jetstream, streams, name, seconds=_REQUEST_SECONDS)
+            await publish_token(jetstream, streams, rest[0], seconds=_REQUEST_SECONDS)
             logger.warning(
-                "A key was stuck in the event engine, and goes on", extra={"stream": streams.queue}
+                "A key was stuck in the event engine and continues", extra={"stream": streams.queue}
             )
             return
         try:
@@ -143,39 +164,35 @@ class StrandedEvents:
         await jetstream.delete_msg(streams.queue, sequence)
         logger.warning(
             "An event was stuck in the event engine, and %s",
-            "was deleted: its run has ended, or goes on" if is_settled else "is handed out again",
+            "was deleted: its run has ended or continues" if is_settled else "is queued again",
             extra={"stream": streams.queue, "run": metadata.run},
         )
 
     async def _has_ended(self, keys: EngineKeys, streams: EventStreams, run: str, since: datetime) -> bool:
         """Whether the run history has the end of a run. Raises TooLongHistoryError."""
+        count = 0
         async with self._open(keys.signer) as client:
-            managing = client.jetstream(prefix=keys.trust.management_prefix, timeout=_REQUEST_SECONDS)
-            reading = client.jetstream(timeout=_REQUEST_SECONDS)
-            stream = history_stream(streams.organisation)
-            consumer = await managing.add_consumer(stream, _reader(streams.history, since))
-            left = int(consumer.num_pending or 0)
-            subscription = await reading.pull_subscribe_bind(consumer=consumer.name, stream=stream)
-            try:
-                if left > _MAX_HISTORY:
+            pages = read_subject(
+                client,
+                history_stream(streams.organisation),
+                streams.history,
+                start=since,
+                limits=_HISTORY,
+            )
+            async for page in pages:
+                count += len(page)
+                if count >= _HISTORY.messages:
                     raise TooLongHistoryError
-                while left > 0:
-                    found = await subscription.fetch(min(_BATCH, left), timeout=_REQUEST_SECONDS)
-                    left -= len(found)
-                    if any(_tells_end(message.data, run) for message in found):
-                        return True
-                return False
-            finally:
-                with suppress(nats.errors.Error, NotFoundError, OSError):
-                    await subscription.unsubscribe()
-                    await managing.delete_consumer(stream, consumer.name)
+                if await asyncio.to_thread(_any_tells_end, page, run):
+                    return True
+        return False
 
 
 class TooLongHistoryError(Exception):
     """The history since an event was stored is too long to be read."""
 
     def __init__(self) -> None:
-        super().__init__(f"the run history has more than {_MAX_HISTORY:,} messages since")
+        super().__init__(f"the run history has more than {_HISTORY.messages:,} messages since")
 
 
 async def _is_settled(jetstream: JetStreamContext, streams: EventStreams, run: str) -> bool:
@@ -194,16 +211,8 @@ async def _is_settled(jetstream: JetStreamContext, streams: EventStreams, run: s
     return bool(info.state.subjects)
 
 
-def _reader(subject: str, since: datetime) -> ConsumerConfig:
-    return ConsumerConfig(
-        deliver_policy=DeliverPolicy.BY_START_TIME,
-        opt_start_time=since,
-        filter_subject=subject,
-        ack_policy=AckPolicy.NONE,
-        inactive_threshold=_UNUSED_SECONDS,
-        mem_storage=True,
-        num_replicas=1,
-    )
+def _any_tells_end(messages: Sequence[StoredMessage], run: str) -> bool:
+    return any(_tells_end(message.data, run) for message in messages)
 
 
 def _tells_end(content: bytes, run: str) -> bool:

@@ -3,15 +3,14 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
 from tieline_core.engine.accounts import StreamFacts, account_claims_of, delete_accounts, push_account
+from tieline_core.engine.management import managed_account
 from tieline_core.engine.streams import StreamLimits
-from tieline_core.engine.trust import AccountSigner
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.engine.desired_streams import KnownStreams, environment_by_name, environments
 from tieline_operator.engine.keys import EngineKeys
@@ -34,14 +33,12 @@ class StreamCollector:
         listers: Listers,
         limits: StreamLimits,
         *,
-        open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
         namespaces: Sequence[str] = (),
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """``namespaces`` are those that are served: none means all."""
         self._listers = listers
         self._limits = limits
-        self._open = open_account
         self._namespaces = frozenset(namespaces)
         self._now = now
         self._gone: dict[str, float] = {}
@@ -76,7 +73,7 @@ class StreamCollector:
                 if name in accounts:
                     await self._delete_account(system, keys, name, *accounts[name])
                 else:
-                    await self._delete_streams(keys, keys.signer, [name])
+                    await _delete_streams(system, keys.signer.account, [name])
             except Exception as error:
                 logger.warning(
                     "What a deleted environment has left in the event engine cannot be deleted, trying again: %s",
@@ -109,20 +106,18 @@ class StreamCollector:
             streams, self._limits, namespace, now, revoked_until=now - _JUST_SIGNED
         )
         await push_account(system, revoked)
-        await self._delete_streams(keys, keys.signer.of_environment(streams), None)
+        await _delete_streams(system, account, None)
         await delete_accounts(system, keys.trust.deletion_jwt([account], at=datetime.now(UTC)))
 
-    async def _delete_streams(
-        self, keys: EngineKeys, signer: AccountSigner, names: Sequence[str] | None
-    ) -> None:
-        """Deletes streams of an account; None: all of them."""
-        async with self._open(signer) as client:
-            jetstream = client.jetstream(prefix=keys.trust.management_prefix, timeout=_REQUEST_SECONDS)
-            if names is None:
-                names = [str(one.config.name) for one in await jetstream.streams_info()]
-            for name in names:
-                try:
-                    await jetstream.delete_stream(name)
-                except NotFoundError:
-                    continue
-                logger.info("Deleted a stream whose environment is gone", extra={"stream": name})
+
+async def _delete_streams(system: Client, account: str, names: Sequence[str] | None) -> None:
+    """Deletes streams of an account; None: all of them."""
+    jetstream = managed_account(system, account, seconds=_REQUEST_SECONDS)
+    if names is None:
+        names = [str(one.config.name) for one in await jetstream.streams_info()]
+    for name in names:
+        try:
+            await jetstream.delete_stream(name)
+        except NotFoundError:
+            continue
+        logger.info("Deleted a stream whose environment is gone", extra={"stream": name})

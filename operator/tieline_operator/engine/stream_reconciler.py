@@ -7,11 +7,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 
 from nats.aio.client import Client
-from nats.js import JetStreamContext
 
 from tieline_core.engine.accounts import (
     StreamFacts,
@@ -22,6 +20,7 @@ from tieline_core.engine.accounts import (
     list_streams,
     push_account,
 )
+from tieline_core.engine.management import managed_account
 from tieline_core.engine.package_streams import ensure_packages, package_streams
 from tieline_core.engine.state_streams import ensure_state, state_streams
 from tieline_core.engine.streams import (
@@ -34,11 +33,12 @@ from tieline_core.engine.streams import (
     fingerprint,
     history_streams,
 )
-from tieline_core.engine.trust import AccountSigner
+from tieline_core.engine.trust import backup_until
 from tieline_core.identity.names import engine_credentials_name
 from tieline_core.kubernetes import Change
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
+from tieline_operator.cache.organisations import organisation_of
 from tieline_operator.engine.connection_bounds import ConnectionBounds
 from tieline_operator.engine.desired_streams import (
     StreamKey,
@@ -46,7 +46,6 @@ from tieline_operator.engine.desired_streams import (
     environments,
     needed_stream_names,
     needs_packages,
-    organisation_of,
     stream_keys,
     streams_of,
 )
@@ -74,7 +73,6 @@ class StreamReconciler:
         *,
         system: Callable[[], Client | None],
         keys: Callable[[], EngineKeys | None],
-        open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
         namespaces: Sequence[str] = (),
         healthy: Callable[[], bool] = lambda: True,
         now: Callable[[], float] = time.monotonic,
@@ -89,14 +87,11 @@ class StreamReconciler:
         self._limits = limits
         self._system = system
         self._keys = keys
-        self._open = open_account
         self._healthy = healthy
         self.queue: WorkQueue[StreamKey] = WorkQueue(self._reconcile, workers=WORKERS, clock=clock)
         self._demand = StreamDemand(listers)
         self._bounds = ConnectionBounds(listers)
-        self._collector = StreamCollector(
-            listers, limits, open_account=open_account, namespaces=namespaces, now=now
-        )
+        self._collector = StreamCollector(listers, limits, namespaces=namespaces, now=now)
         self._pushed: dict[StreamKey, str] = {}
         """The fingerprints with which the servers were found to have environments' accounts, or were given them."""
         self._surveyed: Client | None = None
@@ -153,12 +148,11 @@ class StreamReconciler:
         limits = self._limits
         if not key.secret:
             settings = _organisation_settings(organisation, limits)
-            async with self._open(keys.signer) as client:
-                jetstream = _jetstream(client, keys)
-                await ensure_history(jetstream, organisation, limits, owner, settings=settings)
-                await ensure_state(jetstream, organisation, limits, owner, settings=settings)
-                if needs_packages(self._listers, key.namespace):
-                    await ensure_packages(jetstream, organisation, limits, owner, settings=settings)
+            jetstream = managed_account(system, keys.signer.account, seconds=_REQUEST_SECONDS)
+            await ensure_history(jetstream, organisation, limits, owner, settings=settings)
+            await ensure_state(jetstream, organisation, limits, owner, settings=settings)
+            if needs_packages(self._listers, key.namespace):
+                await ensure_packages(jetstream, organisation, limits, owner, settings=settings)
         elif (streams := streams_of(self._listers, key)) is not None:
             account = keys.signer.of_environment(streams)
             connections = self._bounds.of(key)
@@ -175,8 +169,8 @@ class StreamReconciler:
             self._bounds.told(key, connections)
             if streams not in self._demand:
                 return
-            async with self._open(account) as client:
-                await ensure_environment(_jetstream(client, keys), streams, limits, owner, settings=settings)
+            jetstream = managed_account(system, account.account, seconds=_REQUEST_SECONDS)
+            await ensure_environment(jetstream, streams, limits, owner, settings=settings)
 
     def _log_failure(self, key: StreamKey, error: Exception) -> None:
         problem = str(error) or type(error).__name__
@@ -193,7 +187,7 @@ class StreamReconciler:
         if system is None or keys is None:
             return
         try:
-            await ensure_account(system, keys.signer.account, keys.platform_jwt(datetime.now(UTC)))
+            await ensure_shared_accounts(system, keys, datetime.now(UTC))
             if system is not self._surveyed:
                 # Another engine, or one that has lost accounts or has old ones.
                 self._pushed.clear()
@@ -272,6 +266,15 @@ class StreamReconciler:
         return {key: reading for key, reading in found.items() if reading is not None}
 
 
+async def ensure_shared_accounts(system: Client, keys: EngineKeys, now: datetime) -> None:
+    """Has the servers have the platform's account, and the system account without the access of a backup that ended."""
+    await ensure_account(system, keys.signer.account, keys.platform_jwt(now))
+    account = keys.trust.system.public_key
+    until = backup_until(await account_claims_of(system, account) or {})
+    if until is None or until <= now:
+        await ensure_account(system, account, keys.trust.system_jwt(now))
+
+
 def _is_ours(stream: StreamFacts, keys: EngineKeys) -> bool:
     """Whether a stream is of this installation, and in the account in which it belongs."""
     if stream.owner is None or stream.owner.release != keys.release:
@@ -294,10 +297,6 @@ def _organisation_settings(organisation: str, limits: StreamLimits) -> str:
         *package_streams(organisation, limits),
     )
     return fingerprint(configs, limits)
-
-
-def _jetstream(client: Client, keys: EngineKeys) -> JetStreamContext:
-    return client.jetstream(prefix=keys.trust.management_prefix, timeout=_REQUEST_SECONDS)
 
 
 def _extra(key: StreamKey) -> dict[str, str]:

@@ -161,8 +161,10 @@ class Dispatcher:
         if not self._leads():
             return _NOT_LEADING_SECONDS
         owner, message = pending.owner, pending.message
-        notification = self._listers[NOTIFICATIONS].get(owner.namespace, owner.name)
-        if notification is None or notification["metadata"]["uid"] != message.uid:
+        # A test message is sent for its channel, every other one for a Notification.
+        kind = NOTIFICATION_CHANNELS if owner == message.channel else NOTIFICATIONS
+        sent_for = self._listers[kind].get(owner.namespace, owner.name)
+        if sent_for is None or sent_for["metadata"]["uid"] != message.uid:
             self._drop(identifier)
             return None
         channel = self._channel(message.channel)

@@ -13,12 +13,13 @@ from tieline_core.engine.state_reading import values_at
 from tieline_core.engine.state_streams import StatePlace
 from tieline_core.engine.trust import AccountSigner
 from tieline_core.identity.ids import environment_id, object_id
-from tieline_core.kubernetes.resources import NAMESPACES, NOTIFICATIONS, PROJECTS
+from tieline_core.kubernetes.resources import NOTIFICATIONS, PROJECTS
 from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of, ref
-from tieline_operator.cache.organisations import organisation
+from tieline_operator.cache.organisations import organisation_of
+from tieline_operator.queues.organisation_turns import OrganisationTurns
 from tieline_operator.reconcilers.notification.schedules import MAX_SCHEDULES
 
 logger = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 60.0
 STALE_SECONDS = 240.0
 """After this long without an answer of the engine, nothing is known."""
+_ORGANISATION_SECONDS = 15.0
 _TOTAL_SECONDS = 45.0
 
 Environment = tuple[str, str]
@@ -55,7 +57,18 @@ class ScheduleRecords:
         self._open = open_account
         self._clock = clock
         self._readings: dict[Environment, _Reading] = {}
+        self._turns = OrganisationTurns(
+            "Records of schedules cannot be read",
+            seconds=_ORGANISATION_SECONDS,
+            total_seconds=_TOTAL_SECONDS,
+            clock=clock,
+        )
         self._problem = ""
+
+    @property
+    def stalled(self) -> int:
+        """Organisations whose schedules cannot be read."""
+        return self._turns.stalled
 
     def records(self, namespace: str, environment_id: str) -> Mapping[str, bytes] | None:
         """See ``Schedules``."""
@@ -80,10 +93,12 @@ class ScheduleRecords:
         if not wanted or signer is None:
             return
         try:
-            async with asyncio.timeout(_TOTAL_SECONDS), self._open(signer) as client:
-                for environment, place in wanted.items():
-                    records = await values_at(client, place, limit=MAX_SCHEDULES)
-                    self._readings[environment] = _Reading(self._clock(), records)
+            async with self._open(signer) as client:
+                await self._turns.take(
+                    {namespace for namespace, _ in wanted},
+                    lambda namespace: self._read(client, namespace, wanted),
+                    usable=lambda: client.is_connected,
+                )
         except Exception as error:
             problem = str(error) or type(error).__name__
             level = logging.DEBUG if problem == self._problem else logging.WARNING
@@ -92,13 +107,20 @@ class ScheduleRecords:
         else:
             self._problem = ""
 
+    async def _read(self, client: Client, namespace: str, wanted: Mapping[Environment, StatePlace]) -> None:
+        """Reads the records of a namespace's environments."""
+        for environment, place in wanted.items():
+            if environment[0] == namespace:
+                records = await values_at(client, place, limit=MAX_SCHEDULES)
+                self._readings[environment] = _Reading(self._clock(), records)
+
     def _wanted(self, notification: Object) -> list[tuple[Environment, StatePlace]]:
         spec, namespace = notification["spec"], namespace_of(notification)
         project = ref(notification, "projectRef")
         found = self._listers[PROJECTS].get(namespace, project) if project else None
-        claim = organisation(self._listers[NAMESPACES], namespace)
+        organisation = organisation_of(self._listers, namespace)
         events = spec.get("events") or NotificationEvent
-        if NotificationEvent.SCHEDULE_MISSED not in events or found is None or claim is None or claim.older:
+        if NotificationEvent.SCHEDULE_MISSED not in events or found is None or organisation is None:
             return []
         identifier = environment_id(object_id(found), spec["environment"])
-        return [((namespace, identifier), StatePlace.of_schedules(claim.id, identifier))]
+        return [((namespace, identifier), StatePlace.of_schedules(organisation, identifier))]

@@ -31,11 +31,12 @@ class NotificationService:
         *,
         enqueue: Callable[[Key], None],
         leads: Callable[[], bool],
-        counts: RunHistoryCounts | None = None,
-        schedules: ScheduleRecords | None = None,
+        counts: RunHistoryCounts,
+        schedules: ScheduleRecords,
     ) -> None:
         """``counts`` and ``schedules`` are kept while this replica leads."""
-        self._polled = [one for one in (counts, schedules) if one is not None]
+        self._polled = (counts, schedules)
+        metrics.watch_stream_readers({"runs": lambda: counts.stalled, "schedules": lambda: schedules.stalled})
         self._polling: list[asyncio.Task[None]] = []
         self._egress = egress
         self._session: aiohttp.ClientSession | None = None

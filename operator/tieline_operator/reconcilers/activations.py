@@ -21,7 +21,7 @@ from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, fa
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
 from tieline_operator.reconcilers.references import environment_status, not_found, not_ready
-from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
+from tieline_operator.reconcilers.uniqueness import earlier_claimant, id_conflict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def observe(
     return ObservedActivation(
         activation=activation,
         id_conflict=id_conflict(obj, cache[ACTIVATIONS]),
-        older_holder=older_claimant(obj, cache[ACTIVATIONS].by_index("target", joined(index_key, user))),
+        older_holder=earlier_claimant(obj, cache[ACTIVATIONS].by_index("target", joined(index_key, user))),
         project=PROJECT.of(project) if project else None,
         user_found=user is None or cache[END_USERS].get(namespace, user) is not None,
         templates={item["metadata"]["name"]: TEMPLATE.of(item) for item in templates},

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from tieline_core.identity.claims import name_claim
 from tieline_core.kubernetes.resources import CONNECTION_TEMPLATES, CONNECTIONS, PROJECTS, SYSTEMS
 from tieline_core.resources import ConnectionTemplate, Project
 from tieline_core.resources.parsed_cache import PROJECT
@@ -11,7 +12,7 @@ from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
 from tieline_operator.reconcilers.references import environment_status, not_found, not_ready
-from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
+from tieline_operator.reconcilers.uniqueness import earlier_claimant, id_conflict
 
 UNUSABLE = frozenset(
     {"SystemNotFound", "TemplateNotLinked", "ConnectionNotFound", "SystemDiffers", "ConnectionNotReady"}
@@ -25,8 +26,8 @@ class ObservedTemplate:
 
     template: ConnectionTemplate
     id_conflict: Outcome | None = None
-    older_holder: str | None = None
-    """The older template of this name in the environment."""
+    name_holder: str | None = None
+    """The template that has this name in the environment already."""
     project: Project | None = None
     system_found: bool = False
     connection: Object | None = None
@@ -43,7 +44,7 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         ObservedTemplate(
             template=template,
             id_conflict=id_conflict(obj, cache[CONNECTION_TEMPLATES]),
-            older_holder=older_claimant(obj, cache[CONNECTION_TEMPLATES].by_index("name", key)),
+            name_holder=earlier_claimant(obj, cache[CONNECTION_TEMPLATES].by_index("name", key), name_claim),
             project=PROJECT.of(project) if project else None,
             system_found=cache[SYSTEMS].get(namespace, spec.system_ref.name) is not None,
             connection=cache[CONNECTIONS].get(namespace, linked) if linked else None,
@@ -56,7 +57,11 @@ def plan(observed: ObservedTemplate) -> Plan:
     template = observed.template
     status = environment_status(observed.project, template.spec.environment)
     problem = observed.id_conflict or next(_problems(observed, found=bool(status)), None)
-    return Plan(outcome=problem or _usable(template), status=status)
+    has_name = not (observed.id_conflict or observed.name_holder)
+    return Plan(
+        outcome=problem or _usable(template),
+        status={**status, **({"name": template.spec.name} if has_name else {})},
+    )
 
 
 def _problems(observed: ObservedTemplate, *, found: bool) -> Iterator[Outcome]:
@@ -74,10 +79,10 @@ def _problems(observed: ObservedTemplate, *, found: bool) -> Iterator[Outcome]:
     if not observed.system_found:
         name = spec.system_ref.name
         yield not_found("SystemNotFound", name, namespace, "template", "for another system")
-    if observed.older_holder:
+    if observed.name_holder:
         yield failed(
             "NameTaken",
-            f'The older template "{observed.older_holder}" has the name "{spec.name}" in this environment; '
+            f'Template "{observed.name_holder}" has the name "{spec.name}" in this environment already; '
             "change spec.name",
         )
     if not spec.dynamic:

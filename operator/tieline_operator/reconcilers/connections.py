@@ -7,10 +7,17 @@ from typing import Any
 
 from yarl import URL
 
+from tieline_core.credentials.connection_state import (
+    ConnectionState,
+    CredentialFacts,
+    is_given,
+    state_of,
+)
 from tieline_core.credentials.grant_request import SECRET_TAKEN
 from tieline_core.credentials.linker import Problem, scheme_in
 from tieline_core.credentials.refusals import CONDITION, Refusals, refusals_of
 from tieline_core.credentials.resolver import Grant
+from tieline_core.credentials.tenants import CHANGED, tenant_of
 from tieline_core.credentials.validation.credential_findings import (
     EXPIRED,
     REFUSED,
@@ -22,12 +29,14 @@ from tieline_core.credentials.validation.credential_findings import (
 from tieline_core.credentials.validation.references import ResolvedReferences, resolve_references
 from tieline_core.credentials.validation.scheme_findings import inline_findings
 from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts
+from tieline_core.identity.claims import name_claim
 from tieline_core.identity.ids import format_time
 from tieline_core.kubernetes.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
+from tieline_core.objects import Json
 from tieline_core.resources import Connection, System
-from tieline_core.resources.connections import ConnectionCredential
+from tieline_core.resources.connections import ConnectionCredential, ConnectionSpec
 from tieline_core.resources.parsed_cache import CONNECTION, SYSTEM
-from tieline_core.systems import connection_base_url, missing_variables
+from tieline_core.systems import base_url_problem, connection_base_url, missing_variables
 from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import (
     Deletion,
@@ -46,12 +55,16 @@ from tieline_operator.cache.indexers import joined
 from tieline_operator.cache.secret_facts import cached_facts, secret_facts, tokens_facts
 from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.secret_gc import unused_secrets
-from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
+from tieline_operator.reconcilers.uniqueness import earlier_claimant, id_conflict
 from tieline_protocol.egress import ALLOWED, PUBLIC_ONLY, Egress
+from tieline_protocol.oauth.dialect import Dialect
+from tieline_protocol.oauth.kept import NOTHING, Kept
 
 UNAVAILABLE = "ProviderUnavailable"
 # Findings that each credential gets an Event for, also where the connection was not ready before.
 _NOTICED = frozenset({EXPIRED, REFUSED})
+# From the condition's status to the next: what gets an Event.
+_TURNS = frozenset({("", "False"), ("Unknown", "False"), ("True", "False"), ("False", "True")})
 TokenProblems = Callable[[str, str], Mapping[str, Problem]]
 """``TokenRefresher.token_problems`` of a connection (namespace, name)."""
 
@@ -61,15 +74,23 @@ class ObservedConnection:
     """A Connection with what it refers to."""
 
     connection: Connection
+    spec: Json
+    """The Connection's spec as JSON."""
+    system_spec: Json
+    """The System's; empty where it does not exist."""
     egress: Egress = PUBLIC_ONLY
     id_conflict: Outcome | None = None
-    older_holder: str | None = None
-    """The older connection of the same name."""
+    name_holder: str | None = None
+    """The connection that has this name already."""
     system: System | None = None
     user_found: bool = True
     secrets: Mapping[str, SecretFacts]
     tokens: Mapping[str, TokenFacts] = field(default_factory=dict)
-    """By the credential's id: the tokens that the platform keeps."""
+    """By the credential's id: the tokens that the platform keeps, as far as they are of the connection's tenant."""
+    is_authorised: bool = False
+    """Whether there are tokens, of whatever tenant."""
+    kept: Kept = NOTHING
+    """What was kept of the provider's answers."""
     links: Mapping[str, ResolvedReferences] = field(default_factory=dict)
     """By the credential's id."""
     token_problems: Mapping[str, Problem] = field(default_factory=dict)
@@ -78,8 +99,8 @@ class ObservedConnection:
     """By the credential's id: the errors that the status contains already."""
     unused_secrets: tuple[Deletion, ...] = ()
     """The Secrets to delete."""
-    refusals: Refusals | None = None
-    """What pods have reported of requests that the system refused."""
+    obj: Object = field(default_factory=lambda: {"metadata": {}, "spec": {}})
+    """The Connection as it is stored: its annotations say what requests through it have shown."""
     reported_as: str = ""
     """The status of the condition about them, as it is."""
 
@@ -101,16 +122,24 @@ class ConnectionReconciler:
         user = spec.end_user_ref.name if spec.end_user_ref else None
         key = joined(namespace, spec.system_ref.name, user, spec.name)
         directory, secrets = CacheDirectory(cache), cache[SECRETS]
-        tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
+        spec_json, system_json = spec.to_dict(), system.spec.to_dict() if system else {}
+        stored = {
+            item.id: facts for item in spec.credentials if (facts := tokens_facts(secrets, obj, item.id))
+        }
+        tokens = _of_tenant(stored, spec_json, system_json)
         observed = ObservedConnection(
             connection=connection,
+            spec=spec_json,
+            system_spec=system_json,
             egress=self.egress,
             id_conflict=id_conflict(obj, cache[CONNECTIONS]),
-            older_holder=older_claimant(obj, cache[CONNECTIONS].by_index("name", key)),
+            name_holder=earlier_claimant(obj, cache[CONNECTIONS].by_index("name", key), name_claim),
             system=system,
             user_found=user is None or cache[END_USERS].get(namespace, user) is not None,
             secrets=await secret_facts(cache, secrets, namespace, _secret_names(connection, system, now)),
-            tokens={item_id: facts for item_id, facts in tokens.items() if facts},
+            tokens=tokens,
+            is_authorised=any(facts.obtained for facts in stored.values()),
+            kept=_kept(spec, tokens),
             links={
                 item.id: resolve_references(
                     directory,
@@ -127,7 +156,7 @@ class ConnectionReconciler:
                 one["id"]: frozenset(one.get("errors") or ())
                 for one in obj.get("status", {}).get("credentials", [])
             },
-            refusals=refusals_of(obj),
+            obj=obj,
             reported_as=(find_condition(obj, CONDITION) or {}).get("status", ""),
             unused_secrets=await unused_secrets(cache, connection, now),
         )
@@ -141,10 +170,12 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
     credentials = []
     again: list[datetime] = []
     events = []
+    facts = []
     for item in spec.credentials:
         known = _known(item, observed)
         found = findings(known, now) if observed.system else []
         again += recheck_times(known, now)
+        facts.append(_facts(known, found))
         for one in found:
             message = f'Credential "{item.id}": {one.message}'
             problems.append(failed(one.reason, message))
@@ -156,8 +187,10 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
         if own := inline_findings(item.auth_scheme_config)[:16]:
             entry["validationMessages"] = [one.message.to_dict() for one in own]
         credentials.append(entry | ({"expired": True} if has_expired(item, now) else {}))
-    accepted = acceptance(observed.refusals)
-    if accepted and accepted.status != (observed.reported_as or "True"):
+    refusals = refusals_of(observed.obj)
+    accepted = acceptance(state_of(observed.obj, facts), refusals)
+    # What a provider refuses has an Event of its own.
+    if refusals is not None and (observed.reported_as, accepted.status) in _TURNS:
         events.append(PlannedEvent(accepted.reason, accepted.message, warning=accepted.status == "False"))
     waiting = next(_waiting(observed, now), None)
     if observed.id_conflict:
@@ -168,30 +201,72 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
         outcome = waiting
     else:
         outcome = ready("Valid", f'The connection to "{spec.system_ref.name}" can be used')
+    has_name = not (observed.id_conflict or observed.name_holder)
     return Plan(
         outcome=outcome,
-        status={"credentials": credentials} if credentials and observed.system else {},
-        conditions=(accepted,) if accepted else (),
+        status={
+            **({"name": spec.name} if has_name else {}),
+            **({"credentials": credentials} if credentials and observed.system else {}),
+        },
+        conditions=(accepted,),
         deletions=observed.unused_secrets,
         events=tuple(events),
         requeue_after=min(((moment - now).total_seconds() for moment in again), default=None),
     )
 
 
-def acceptance(refusals: Refusals | None) -> PlannedCondition | None:
-    """Whether the system accepts the credentials, as far as requests of pods show; None while none was refused."""
-    if refusals is None:
-        return None
+def acceptance(state: ConnectionState, refusals: Refusals | None) -> PlannedCondition:
+    """Whether the system accepts the credentials, as far as requests show."""
+    status, reason, message = _ACCEPTANCE[state]
+    if state is ConnectionState.REFUSED and refusals is not None and refusals.accepted is None:
+        message = (
+            f"The system {_refused(refusals)}. Correct the credentials, or connect again; for 403, ask for the rights "
+            "that are missing. The next request that is accepted ends this"
+        )
+    elif state is ConnectionState.WORKS and refusals is not None and refusals.accepted is not None:
+        message = f"The system accepts requests again since {format_time(refusals.accepted)}; it {_refused(refusals)}"
+    return PlannedCondition(type=CONDITION, status=status, reason=reason, message=message)
+
+
+_ACCEPTANCE = {
+    ConnectionState.WORKS: (
+        "True",
+        "Works",
+        "The system accepts requests; the annotation tieline.dev/last-success says when it last did",
+    ),
+    ConnectionState.REFUSED: ("False", "Refused", "The provider refuses access; see Ready. Connect again"),
+    ConnectionState.NOT_CHECKED: (
+        "Unknown",
+        "NotChecked",
+        "No request has succeeded with these credentials yet; test the connection, or wait until code uses it",
+    ),
+    ConnectionState.NOT_AUTHORISED: (
+        "Unknown",
+        "NotAuthorised",
+        "A credential is missing: sign in at the system, or enter it, in the console or with a connect session",
+    ),
+    ConnectionState.INVALID: ("Unknown", "Invalid", "A credential cannot be used; see Ready"),
+}
+
+
+def _refused(refusals: Refusals) -> str:
     since, last = format_time(refusals.since), format_time(refusals.last)
-    refused = f"answered at least {refusals.count} requests with {refusals.status} from {since} to {last}"
-    if refusals.accepted is not None:
-        message = f"The system accepts requests again since {format_time(refusals.accepted)}; it {refused}"
-        return PlannedCondition(type=CONDITION, status="True", reason="RequestsAccepted", message=message)
-    message = (
-        f"The system {refused}. Correct the credentials, or connect again; for 403, ask for the rights that are "
-        "missing. The next request that is accepted ends this"
+    said = f' ("{refusals.said}")' if refusals.said else ""
+    return f"answered at least {refusals.count} requests with {refusals.status}{said} from {since} to {last}"
+
+
+def _facts(known: KnownCredential, found: list[Problem]) -> CredentialFacts:
+    scheme, tokens = known.scheme, known.tokens
+    changed = [one for one in found if one.reason == CHANGED]
+    return CredentialFacts(
+        # Tokens of another tenant are no tokens: the connection has to be authorised.
+        is_given=not changed
+        and is_given(
+            scheme.type if scheme else None, known.item.type, has_tokens=bool(tokens and tokens.obtained)
+        ),
+        is_refused=any(one.reason == REFUSED for one in found),
+        has_errors=len(found) > len(changed),
     )
-    return PlannedCondition(type=CONDITION, status="False", reason="RequestsRefused", message=message)
 
 
 def _problems(observed: ObservedConnection) -> Iterator[Outcome]:
@@ -202,13 +277,16 @@ def _problems(observed: ObservedConnection) -> Iterator[Outcome]:
     if not observed.user_found and spec.end_user_ref:
         name = spec.end_user_ref.name
         yield not_found("EndUserNotFound", name, namespace, "connection", "with another endUserRef")
-    missing = missing_variables(spec.to_dict(), observed.system.spec.to_dict()) if observed.system else []
+    missing = _missing(observed)
     if missing:
         yield failed(
             "VariableMissing",
             f"The base URL has no value for {', '.join(missing)}; set spec.variables here or at the system, "
             "or spec.baseUrl",
         )
+    wrong = base_url_problem(observed.spec, observed.system_spec, observed.kept) if observed.system else None
+    if wrong:
+        yield failed("VariableInvalid", f"{wrong}, in spec.variables here or at the system")
     host = _host(observed)
     if host and observed.egress.refuses(host):
         yield failed(
@@ -216,19 +294,32 @@ def _problems(observed: ObservedConnection) -> Iterator[Outcome]:
             f"The base URL leads to {host}, which is not public, so pods refuse to call it; correct spec.baseUrl here "
             f"or spec.templateBaseUrl of the system, or ask the platform's administrator to open it in {ALLOWED}",
         )
-    if observed.older_holder:
+    if observed.name_holder:
         yield failed(
             "NameTaken",
-            f'The older connection "{observed.older_holder}" of this system is named "{spec.name}" too; '
+            f'Connection "{observed.name_holder}" of this system has the name "{spec.name}" already; '
             "change spec.name",
         )
 
 
+def _missing(observed: ObservedConnection) -> list[str]:
+    """Variables of the base URL without a value. An authorisation that is still to come may bring one."""
+    if observed.system is None:
+        return []
+    missing = missing_variables(observed.spec, observed.system_spec, observed.kept)
+    if not missing or observed.is_authorised:
+        return missing
+    own = (one.get("authSchemeConfig") for one in observed.spec.get("credentials", ()))
+    schemes = [*observed.system_spec.get("authSchemeConfigs", ()), *filter(None, own)]
+    oauth2 = [one["oauth2"] for one in schemes if one.get("oauth2")]
+    coming = {name for one in oauth2 for name in Dialect.of(one).kept_variables}
+    return [name for name in missing if name not in coming]
+
+
 def _host(observed: ObservedConnection) -> str | None:
     """The host of the base URL; None while that has none. Nothing else of it is shown: it may hold credentials."""
-    system = observed.system.spec.to_dict() if observed.system else {}
     try:
-        return URL(connection_base_url(observed.connection.spec.to_dict(), system)).host
+        return URL(connection_base_url(observed.spec, observed.system_spec, observed.kept)).host
     except ValueError:
         return None
 
@@ -273,6 +364,28 @@ def _known(item: ConnectionCredential, observed: ObservedConnection) -> KnownCre
         tokens=observed.tokens.get(item.id),
         links=observed.links.get(item.id, ResolvedReferences()).problems,
     )
+
+
+def _of_tenant(stored: Mapping[str, TokenFacts], spec: Json, system: Json) -> dict[str, TokenFacts]:
+    """Tokens by the credential's id, as far as they are of the connection's tenant."""
+    schemes = {one["id"]: one for one in system.get("authSchemeConfigs", ())}
+    return {
+        item["id"]: stored[item["id"]].seen_from(tenant_of(spec, system, _scheme(item, schemes)).mark)
+        for item in spec.get("credentials", ())
+        if item["id"] in stored
+    }
+
+
+def _scheme(item: Json, schemes: Mapping[str, Json]) -> Json | None:
+    """``scheme_in`` of JSON."""
+    return item.get("authSchemeConfig") or schemes.get(item.get("authSchemeConfigId", ""))
+
+
+def _kept(spec: ConnectionSpec, tokens: Mapping[str, TokenFacts]) -> Kept:
+    found = NOTHING
+    for item in spec.credentials:
+        found = found.merged(tokens[item.id].kept) if item.id in tokens else found
+    return found
 
 
 def _secret_names(connection: Connection, system: System | None, now: datetime) -> set[str]:

@@ -8,7 +8,7 @@ from tieline_core.resources import EndUser
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
-from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
+from tieline_operator.reconcilers.uniqueness import earlier_claimant, id_conflict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         ObservedEndUser(
             user=user,
             id_conflict=id_conflict(obj, cache[END_USERS]),
-            older_holder=older_claimant(obj, cache[END_USERS].by_index("external", key)),
+            older_holder=earlier_claimant(obj, cache[END_USERS].by_index("external", key)),
         )
     )
 

@@ -10,6 +10,7 @@ from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes.resources import CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.severity import Severity
 from tieline_core.systems import Generated, generated
+from tieline_operator.apply.conditions import ID_TAKEN
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, in_progress
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
@@ -30,7 +31,7 @@ class SystemReconciler:
         """Observes the System and plans."""
         plan = await systems.reconcile(cache, obj, now)
         reference = obj["spec"].get("connectorRef")
-        if not reference:
+        if not reference or plan.outcome.reason == ID_TAKEN:
             return plan
         status = dict(plan.status)
         kept = (obj.get("status") or {}).get("fromConnector")

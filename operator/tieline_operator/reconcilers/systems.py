@@ -11,11 +11,13 @@ from tieline_core.credentials.validation.secret_facts import SecretFacts
 from tieline_core.kubernetes.resources import SECRETS, SYSTEMS
 from tieline_core.resources import System
 from tieline_core.severity import Severity
+from tieline_core.systems import input_problems
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.cache.secret_facts import secret_facts
 from tieline_operator.reconcilers.uniqueness import id_conflict
+from tieline_protocol.url_inputs import url_inputs
 
 _MAX_FINDINGS = 16
 
@@ -49,7 +51,8 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
 
 def plan(observed: ObservedSystem) -> Plan:
     """Findings per scheme; errors among them make the System not ready."""
-    schemes = observed.system.spec.auth_scheme_configs
+    schemes, spec = observed.system.spec.auth_scheme_configs, observed.system.spec.to_dict()
+    inputs = url_inputs(spec)
     found = {
         scheme.id: scheme_findings(
             KnownScheme(
@@ -58,6 +61,7 @@ def plan(observed: ObservedSystem) -> Plan:
                 namespace=observed.system.namespace,
                 secrets=observed.secrets,
                 links=observed.links.get(scheme.id, ()),
+                inputs=inputs,
             )
         )[:_MAX_FINDINGS]
         for scheme in schemes
@@ -73,6 +77,7 @@ def plan(observed: ObservedSystem) -> Plan:
         for finding in findings
         if finding.message.severity == Severity.ERROR
     ]
+    errors = [("InputInvalid", problem) for problem in input_problems(spec)] + errors
     return Plan(
         outcome=observed.id_conflict or _outcome(errors), status={"authSchemes": status} if status else {}
     )

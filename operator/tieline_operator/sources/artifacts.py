@@ -154,7 +154,8 @@ def _members(body: bytes, prefix: str) -> Iterator[tuple[str, bytes | None]]:
             kept += len(read)
             if kept > 2 * MAX_TOTAL_BYTES:
                 raise FilesMissing(
-                    f"The folder has more than {MAX_TOTAL_BYTES // _MIB} MiB of files; keep what is no code elsewhere"
+                    f"The folder has more than {MAX_TOTAL_BYTES // _MIB} MiB of files; "
+                    "move files that are not code out of it"
                 )
             yield name, read
 

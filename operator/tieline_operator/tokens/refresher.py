@@ -26,7 +26,6 @@ from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.resources import CONNECTIONS, SECRETS
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.endpoint_urls import authority
-from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, UnreachableError
 from tieline_core.resources import Connection
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.resources.parsed_cache import CONNECTION
@@ -39,6 +38,7 @@ from tieline_operator.metrics import Metrics
 from tieline_operator.queues.clock import Clock
 from tieline_operator.queues.delaying_queue import DelayingQueue
 from tieline_operator.reconcilers.connections import UNAVAILABLE
+from tieline_protocol.oauth.token_client import MisconfiguredError, RefusedError, UnreachableError
 
 logger = logging.getLogger(__name__)
 

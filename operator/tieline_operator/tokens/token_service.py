@@ -8,12 +8,12 @@ from tieline_core.credentials.live_lookups import LiveCredentialLookups
 from tieline_core.credentials.token_manager import TokenManager
 from tieline_core.kubernetes import Kube
 from tieline_core.oauth.state_store import OAuthStateStore
-from tieline_core.oauth.token_client import TokenClient
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.config import Config
 from tieline_operator.metrics import Metrics
 from tieline_operator.tokens.refresher import TokenRefresher
+from tieline_protocol.oauth.token_client import TokenClient
 
 # The operator stores no states, but the store requires a lifetime.
 _STATES = 600.0

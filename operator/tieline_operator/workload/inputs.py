@@ -65,14 +65,12 @@ class Workload:
     replicas: int
     api_url: str
     public_url: str
-    previous_api_url: str = ""
-    """The URL in pods that an earlier release started."""
     api_ports: Mapping[str, int] = field(default_factory=network_policies.API_PORTS.copy)
     """The port of the API's pods behind each of its Services."""
     egress: Egress = PUBLIC_ONLY
     """Where the pods may go."""
-    engine_urls: Sequence[str] = ()
-    """Those of the event engine; none where pods do not use it."""
+    engine_urls: Sequence[str]
+    """Of the event engine's servers."""
     otlp_endpoint: str = ""
     """A collector for their traces, instead of the API."""
     metrics_namespaces: Sequence[str] = ()

@@ -35,7 +35,7 @@ def service(workload: Workload) -> Manifest:
 
 def network_policy(workload: Workload) -> Manifest:
     """Where pods may go, and what may come in."""
-    urls = [url for url in (workload.api_url, workload.previous_api_url, workload.otlp_endpoint) if url]
+    urls = [url for url in (workload.api_url, workload.otlp_endpoint) if url]
     spec = network_policies.spec(
         workload.selector,
         egress=workload.egress,

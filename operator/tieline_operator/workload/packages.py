@@ -83,9 +83,16 @@ def installer_objects(workload: Workload, index_url: str) -> dict[Resource, Mani
 
 
 def job(
-    workload: Workload, *, key: str, lock: LockFile, architecture: str, index_url: str, index_secret: str
+    workload: Workload,
+    *,
+    key: str,
+    lock: LockFile,
+    architecture: str,
+    index_url: str,
+    index_secret: str,
+    authorities: str = "",
 ) -> Manifest:
-    """Installs the packages of a lock, and stores them under a key."""
+    """Installs the packages of a lock, and stores them under a key. ``authorities`` are the index's, in PEM."""
     volumes: list[Manifest] = [
         {
             "name": "lock",
@@ -107,6 +114,8 @@ def job(
     }
     if index_url:
         env["TIELINE_INDEX_URL"] = index_url
+    if authorities:
+        env["TIELINE_INDEX_CA"] = authorities
     if index_secret:
         volumes.append({"name": "index", "secret": {"secretName": index_secret, "optional": True}})
         mounts.append({"name": "index", "mountPath": _INDEX_DIR, "readOnly": True})

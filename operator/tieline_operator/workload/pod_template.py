@@ -22,8 +22,10 @@ TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
 ENGINE_DIR = "/var/run/secrets/tieline-engine"
 ENGINE_CREDENTIALS = "engine.creds"
 """The key of the Secret with which pods connect to the event engine, and the file in ``ENGINE_DIR``."""
-# On SIGTERM the runtime takes requests for 20 s at most, and runs under way have 65 s to end.
-GRACE_SECONDS = 90
+# On SIGTERM the runtime takes requests for 60 s at most, and runs under way have 65 s to end.
+GRACE_SECONDS = 130
+LIVENESS_GRACE_SECONDS = 5
+"""Of a pod that does not answer its liveness probe."""
 _TOKEN_SECONDS = 3600
 _ENGINE_VOLUME = "engine"
 _REVISION = 12
@@ -56,7 +58,7 @@ def pod_template(
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": POD_SECURITY,
         "containers": [_container(workload, version, packages)],
-        "volumes": [*_volumes(config_maps), *_engine_volumes(workload)],
+        "volumes": [*_volumes(config_maps), _engine_volume(workload)],
     }
     annotations = {VERSION_ANNOTATION: version, **_secrets_annotation(workload)}
     if packages:
@@ -125,7 +127,11 @@ def _container(workload: Workload, version: str, packages: Packages | None) -> M
         # A start may take a minute (imports); after that, readiness is checked often.
         "startupProbe": _probe("/livez", period=1, failures=60),
         "readinessProbe": _probe("/readyz", period=2, failures=3),
-        "livenessProbe": _probe("/livez", period=10, failures=3),
+        # What does not answer cannot finish its runs: it is not given the grace that they need.
+        "livenessProbe": {
+            **_probe("/livez", period=10, failures=3),
+            "terminationGracePeriodSeconds": LIVENESS_GRACE_SECONDS,
+        },
         # The last log lines of a crash come with the pod's status, and so into the project's.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": CONTAINER_SECURITY,
@@ -133,11 +139,7 @@ def _container(workload: Workload, version: str, packages: Packages | None) -> M
             {"name": "code", "mountPath": CODE_DIR, "readOnly": True},
             {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (the pod's own)
-            *(
-                [{"name": _ENGINE_VOLUME, "mountPath": ENGINE_DIR, "readOnly": True}]
-                if workload.engine_urls
-                else []
-            ),
+            {"name": _ENGINE_VOLUME, "mountPath": ENGINE_DIR, "readOnly": True},
             *([{"name": _PACKAGES_VOLUME, "mountPath": PACKAGES_DIR, "readOnly": True}] if packages else []),
         ],
     }
@@ -186,14 +188,15 @@ def _environment(workload: Workload, version: str) -> dict[str, str]:
         "TIELINE_PUBLIC_URL": workload.public_url,
         **workload.egress.to_environment(),
         **({"OTEL_EXPORTER_OTLP_ENDPOINT": workload.otlp_endpoint} if workload.otlp_endpoint else {}),
-        **_engine_environment(workload),
+        "TIELINE_ENGINE_URL": ",".join(workload.engine_urls),
+        "TIELINE_ENGINE_CREDENTIALS_FILE": f"{ENGINE_DIR}/{ENGINE_CREDENTIALS}",
         **_secret_names(workload),
     }
 
 
 def _secret_names(workload: Workload) -> dict[str, str]:
     """Tells the runtime which variables it must never write anywhere."""
-    names = ",".join(variable.name for variable in workload.secret_variables)
+    names = ",".join(variable.name for variable in workload.secret_variables if variable.masked)
     return {"TIELINE_SECRET_ENV": names} if names else {}
 
 
@@ -206,15 +209,6 @@ def _secrets_annotation(workload: Workload) -> dict[str, str]:
     if not versions:
         return {}
     return {SECRETS_ANNOTATION: hashlib.sha256(orjson.dumps(versions)).hexdigest()[:_REVISION]}
-
-
-def _engine_environment(workload: Workload) -> dict[str, str]:
-    if not workload.engine_urls:
-        return {}
-    return {
-        "TIELINE_ENGINE_URL": ",".join(workload.engine_urls),
-        "TIELINE_ENGINE_CREDENTIALS_FILE": f"{ENGINE_DIR}/{ENGINE_CREDENTIALS}",
-    }
 
 
 def _probe(path: str, *, period: int, failures: int) -> Manifest:
@@ -255,12 +249,10 @@ def token_volume() -> Manifest:
     return {"name": "token", "projected": {"sources": [token]}}
 
 
-def _engine_volumes(workload: Workload) -> list[Manifest]:
+def _engine_volume(workload: Workload) -> Manifest:
     """The Secret is optional: while the engine's keys cannot be used, pods start without it."""
-    if not workload.engine_urls:
-        return []
     secret = {"secretName": engine_credentials_name(workload.name), "optional": True}
-    return [{"name": _ENGINE_VOLUME, "secret": secret}]
+    return {"name": _ENGINE_VOLUME, "secret": secret}
 
 
 def _resources(runtime: Runtime) -> Manifest:

@@ -11,6 +11,7 @@ from tieline_core.identity.names import VERSION_ANNOTATION
 from tieline_operator.apply.conditions import find_condition, is_terminating
 from tieline_operator.apply.plan import Object
 from tieline_operator.workload.pod_template import REVISION_ANNOTATION
+from tieline_protocol.exit_codes import BLOCKED
 
 # A scheduler that is waiting for a node to be added, or for a pod to leave, gets this long.
 UNSCHEDULABLE_SECONDS = 30
@@ -26,6 +27,8 @@ _KILLED = 137
 _TERMINATED = 143
 # Times in a pod's status are whole seconds, and the first probe comes within its period.
 _PROBE_LATITUDE_SECONDS = 3
+# The liveness probe fails for longer than the readiness probe before the kubelet stops a container.
+_UNREADY_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class Failure:
 
     reason: str
     message: str
+    """One line, which says what is wrong: lists show no more."""
+    detail: str = ""
+    """Further lines, such as a traceback."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +58,8 @@ class Pod:
     failure: Failure | None
     unschedulable: tuple[datetime, str] | None
     """Since when no node has room for it, and the scheduler's words."""
+    started: datetime | None = None
+    """When its newest container started."""
     killed: tuple[datetime, Failure] | None = None
     """When and why it was last killed, though it may serve again."""
 
@@ -69,6 +77,7 @@ def read_pod(obj: Object) -> Pod:
         finished=status.get("phase") in _FINISHED,
         failure=None if terminating else _failure(obj),
         unschedulable=_unschedulable(obj),
+        started=_started(obj),
         killed=None if terminating else _last_kill(obj),
     )
 
@@ -139,6 +148,12 @@ def _containers(obj: Object) -> Sequence[Mapping[str, Any]]:
     return containers
 
 
+def _started(obj: Object) -> datetime | None:
+    running = (container.get("state", {}).get("running") or {} for container in _containers(obj))
+    times = [parse_time(one["startedAt"]) for one in running if one.get("startedAt")]
+    return max(times, default=None)
+
+
 def _failure(obj: Object) -> Failure | None:
     for container in obj.get("status", {}).get("initContainerStatuses") or ():
         if failure := _packages_failure(container):
@@ -180,25 +195,48 @@ def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
     if not ended:
         return None
     lines = ended.get("message", "").strip()[-_MAX_LINES:]
-    # On one line with the first of them, which says what is wrong: lists show no more.
-    detail = f"; its last lines: {lines}" if lines else "; it wrote nothing"
     if _missed_startup_probe(obj, container, ended):
         return Failure(
             "StartTimeout",
             f"The container did not become ready in time and was stopped (exit code {ended['exitCode']}, startup probe "
             "failed); look for code in main.py that blocks at import, such as an endless loop or a call without a "
-            f"time-out{detail}",
+            "time-out",
+            lines,
+        )
+    if ended.get("exitCode") == BLOCKED:
+        return _blocked(ended)
+    if _missed_liveness_probe(obj, ended):
+        return Failure(
+            "Blocked",
+            f"The container did not answer the liveness probe and was stopped (exit code {ended['exitCode']}): code "
+            "blocked the event loop",
+            lines,
         )
     if _was_killed(ended):
         kill = _kill(obj, container, ended)
-        return kill if ended.get("reason") == _OUT_OF_MEMORY else Failure(kill.reason, kill.message + detail)
+        return kill if ended.get("reason") == _OUT_OF_MEMORY else Failure(kill.reason, kill.message, lines)
     if ended.get("exitCode") == _TERMINATED:
         return Failure(
             "Killed",
-            f"The code was stopped (exit code {_TERMINATED}), most often because it did not answer the liveness probe; "
-            f"look for code that blocks the event loop{detail}",
+            f"The container was stopped (exit code {_TERMINATED}) by something other than its probes",
+            lines,
         )
-    return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{detail}")
+    said, detail = _last_words(lines)
+    return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}: {said}", detail)
+
+
+def _last_words(lines: str) -> tuple[str, str]:
+    """What a container said last: the line that says what is wrong, and the lines around it.
+
+    The runtime's own message begins with the error, its file and its line (``tieline.telemetry.termination_message``).
+    Of other output the last line is that of the error, as Python writes tracebacks.
+    """
+    if not lines:
+        return "it wrote nothing", ""
+    first, _, rest = lines.partition("\n\n")
+    if "\n" not in first:
+        return first, rest.strip()
+    return lines.splitlines()[-1].strip(), lines
 
 
 def _missed_startup_probe(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
@@ -224,6 +262,25 @@ def _missed_startup_probe(obj: Object, container: Mapping[str, Any], ended: Mapp
     return bool(parse_time(since) <= began and lived >= limit + grace - _PROBE_LATITUDE_SECONDS)
 
 
+def _missed_liveness_probe(obj: Object, ended: Mapping[str, Any]) -> bool:
+    """Whether the kubelet stopped a container that had been ready: the readiness probe failed long before its end."""
+    if ended.get("exitCode") not in (_TERMINATED, _KILLED) or ended.get("reason") == _OUT_OF_MEMORY:
+        return False
+    readiness = find_condition(obj, "Ready") or {}
+    began, since, finished = (
+        parse_time(text) if text else None
+        for text in (ended.get("startedAt"), readiness.get("lastTransitionTime"), ended.get("finishedAt"))
+    )
+    if readiness.get("status") != "False" or not (began and since and finished):
+        return False
+    return since > began and (finished - since).total_seconds() >= _UNREADY_SECONDS
+
+
+def _blocked(ended: Mapping[str, Any]) -> Failure:
+    """The runtime's own message of why it ended itself."""
+    return Failure("Blocked", ended.get("message", "").strip()[-_MAX_LINES:] or "Code blocked the event loop")
+
+
 def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
     ended: Mapping[str, Any] | None = container.get("state", {}).get("terminated")
     return ended or container.get("lastState", {}).get("terminated")
@@ -244,8 +301,9 @@ def _kill(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -
     if ended.get("reason") != _OUT_OF_MEMORY:
         return Failure(
             "Killed",
-            f"The code was killed (exit code {_KILLED}), most often for using more memory than its limit{limit}; let "
-            "it use less, or raise runtime.resources.limits.memory",
+            f"The code was killed (exit code {_KILLED}), for using more memory than its limit{limit} or for blocking "
+            "the event loop; its last log lines may say where. Let it use less memory or raise "
+            "runtime.resources.limits.memory, and await what takes time",
         )
     return Failure(
         "OutOfMemory",
@@ -257,7 +315,11 @@ def _kill(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -
 def _last_kill(obj: Object) -> tuple[datetime, Failure] | None:
     for container in _containers(obj):
         ended = _last_end(container)
-        if ended and _was_killed(ended) and ended.get("finishedAt"):
+        if not ended or not ended.get("finishedAt"):
+            continue
+        if ended.get("exitCode") == BLOCKED:
+            return parse_time(ended["finishedAt"]), _blocked(ended)
+        if _was_killed(ended):
             return parse_time(ended["finishedAt"]), _kill(obj, container, ended)
     return None
 

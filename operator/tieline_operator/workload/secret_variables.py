@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline_core.credentials.validation.secret_facts import SecretFacts
-from tieline_core.identity.names import CREDENTIAL_TYPE, EXPOSE_LABEL, EXPOSED_TO_ANNOTATION
+from tieline_core.credentials.validation.variable_findings import is_opened, variable_problem
 from tieline_core.resources.projects import Runtime, SecretKey
+from tieline_protocol.secret_fields import is_secret
 
 _SHOWN = 5
 
@@ -20,6 +21,8 @@ class SecretVariable:
     key: str
     version: str
     """Another one with each write of the Secret."""
+    masked: bool = True
+    """Whether its value is a secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +60,18 @@ def secret_variables(
     refused: set[tuple[str, str]] = set()
     for name, reference in _references(runtime):
         facts = secrets.get(reference.name) or SecretFacts(name=reference.name)
-        if problem := _problem(facts, reference.key, project, environment):
+        if problem := variable_problem(facts, reference.key, project, environment):
             problems.append(f"the environment variable {name}: {problem}")
-            if facts.exists and not _opened(facts, project, environment):
+            if facts.exists and not is_opened(facts, project, environment):
                 refused.add((reference.name, reference.key))
         else:
+            not_secret = facts.exposure.not_secret if facts.exposure else ()
             variable = SecretVariable(
-                name=name, secret=reference.name, key=reference.key, version=facts.version
+                name=name,
+                secret=reference.name,
+                key=reference.key,
+                version=facts.version,
+                masked=is_secret(reference.key, not_secret),
             )
             given.append(variable)
     wanted = {(reference.name, reference.key) for _, reference in _references(runtime)}
@@ -72,36 +80,6 @@ def secret_variables(
         problems=tuple(problems),
         withdrawn=any(one not in wanted or one in refused for one in _given(deployment)),
     )
-
-
-def _opened(facts: SecretFacts, project: str, environment: str) -> bool:
-    return facts.right_type and facts.exposure is not None and facts.exposure.includes(project, environment)
-
-
-def _problem(facts: SecretFacts, key: str, project: str, environment: str) -> str:
-    """Why a key cannot be used. That a Secret of another type or owner has a key is told to nobody."""
-    name = facts.name
-    if not facts.exists:
-        return f'there is no Secret "{name}"; create it with the type {CREDENTIAL_TYPE}'
-    if not facts.right_type:
-        return f'the Secret "{name}" is not of type {CREDENTIAL_TYPE}; create it with that type'
-    if facts.exposure is None:
-        return f'the Secret "{name}" is not opened to code; whoever owns it sets its label {EXPOSE_LABEL} to "true"'
-    if not facts.exposure.includes(project, environment):
-        return (
-            f'the Secret "{name}" is opened to other projects; whoever owns it adds {project}/{environment} to its '
-            f"annotation {EXPOSED_TO_ANNOTATION}"
-        )
-    if key not in facts.values.keys:
-        return f'the Secret "{name}" has no value for the key "{key}"'
-    if key in facts.values.no_text:
-        return f'the key "{key}" of the Secret "{name}" is no text (UTF-8)'
-    if key in facts.values.no_variable:
-        return (
-            f'no environment variable can hold the key "{key}" of the Secret "{name}": it has more than 128 KiB, or a '
-            "NUL; give it to code by a connection (ctx.credentials)"
-        )
-    return ""
 
 
 def _references(runtime: Runtime) -> Iterator[tuple[str, SecretKey]]:

@@ -1,23 +1,28 @@
-"""HMAC signatures over the exact bytes of a request: made for outbound ones, compared for inbound ones."""
+"""Signatures over the exact bytes of a request: made for outbound ones, compared for inbound ones."""
 
 import base64
 import hashlib
 import hmac
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import formatdate
 from typing import Any
 
-from tieline.auth.credential_values import field, raw
+from tieline.auth.body_fields import BodyFields
+from tieline.auth.credential_values import field, raw, text
 from tieline.auth.prepared_request import InvalidCredentialError, PreparedRequest
+from tieline.auth.signed_parts import SignedParts, chunks
 from tieline.auth.urls import without_parameter
 from tieline.configuration.snapshot import Credential
-from tieline_protocol.signatures import InvalidSignatureSchemeError, SignatureScheme
+from tieline_protocol.signature_fields import FieldError
+from tieline_protocol.signatures import HASH_ALGORITHMS, InvalidSignatureSchemeError, SignatureScheme
 
 _HASHES: Mapping[str, Callable[..., Any]] = {
     "sha1": hashlib.sha1,
     "sha256": hashlib.sha256,
+    "sha384": hashlib.sha384,
     "sha512": hashlib.sha512,
 }
 _ENCODINGS: Mapping[str, Callable[[bytes], str]] = {
@@ -27,28 +32,18 @@ _ENCODINGS: Mapping[str, Callable[[bytes], str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class SignedParts:
-    """What of a request can be signed; what the scheme does not sign is empty."""
-
-    body: bytes = b""
-    url: str = ""
-    timestamp: bytes = b""
-    id: bytes = b""
-    header: Callable[[str], bytes] = lambda _name: b""
-    """The value of a header."""
-
-
 async def apply(request: PreparedRequest, credential: Credential) -> None:
     """Sign what earlier credentials have left, and send the signature where the scheme says.
 
-    The headers with the time and the id of a request are set too, so that the other side can refuse replays.
+    The headers with the time and the id of a request are set too, so that the other side can refuse replays. A scheme
+    that only verifies (of a public key or a shared value, or with the signature in the body) leaves it as it is.
     """
     scheme = scheme_of(credential)
+    if not scheme.can_sign:
+        return
     if scheme.location == "query":
         request.url = without_parameter(request.url, scheme.name)
-    body = await request.body() if scheme.signs("body") else b""
-    timestamp = str(int(time.time())) if scheme.has_timestamp else ""
+    timestamp = _written(time.time(), scheme.timestamp_unit) if scheme.has_timestamp else ""
     if scheme.timestamp_header:
         request.set_header(scheme.timestamp_header, timestamp)
     identifier = ""
@@ -62,22 +57,52 @@ async def apply(request: PreparedRequest, credential: Credential) -> None:
             raise InvalidCredentialError(f"its signature covers the header {name}, which the request lacks")
         return value.encode()
 
+    body = BodyFields(
+        await request.body() if _reads_body(scheme) else b"", request.headers.get("Content-Type", "")
+    )
+    if scheme.body_hash and scheme.body_hash[0] != "claim" and not (body.is_form and scheme.signs("form")):
+        place, name = scheme.body_hash
+        request.set_value(place, name, hashlib.sha256(body.content).hexdigest())
     parts = SignedParts(
+        method=request.method,
         body=body,
         url=str(request.url),
         timestamp=timestamp.encode(),
         id=identifier.encode(),
         header=header,
     )
-    signed = signature(credential, parts)
+    try:
+        signed = signature(credential, parts)
+    except FieldError as error:
+        raise InvalidCredentialError(f"the request cannot be signed: {error}") from None
+    request.set_value(scheme.location, scheme.name, _carried(scheme, timestamp, signed))
+
+
+def _carried(scheme: SignatureScheme, timestamp: str, signed: str) -> str:
+    """What a signature is sent as."""
+    separator = scheme.separator.strip()[:1] or " "
     if scheme.format == "fields":
         fields = {scheme.timestamp_field: timestamp} if scheme.timestamp_field else {}
-        value = ",".join(
-            f"{name}={text}" for name, text in {**fields, scheme.signature_field: signed}.items()
-        )
-    else:
-        value = f"{scheme.prefix}{signed}"
-    request.set_value(scheme.location, scheme.name, value)
+        fields[scheme.signature_field] = signed
+        return separator.join(f"{name}={text}" for name, text in fields.items())
+    if scheme.format == "timedList":
+        return f"{timestamp}{separator}{scheme.prefix}{signed}"
+    return f"{scheme.prefix}{signed}"
+
+
+def _written(seconds: float, unit: str) -> str:
+    """A time as a request says it."""
+    if unit == "milliseconds":
+        return str(int(seconds * 1000))
+    if unit == "iso8601":
+        return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return formatdate(seconds, usegmt=True) if unit == "httpDate" else str(int(seconds))
+
+
+def _reads_body(scheme: SignatureScheme) -> bool:
+    return scheme.body_hash is not None or scheme.signs(
+        "body", "form", "phpForm", "field", "jsonLines", "bodyHash"
+    )
 
 
 def scheme_of(credential: Credential) -> SignatureScheme:
@@ -89,43 +114,79 @@ def scheme_of(credential: Credential) -> SignatureScheme:
 
 
 def signature(credential: Credential, parts: SignedParts) -> str:
-    """The encoded signature, without a prefix; raises InvalidCredentialError."""
+    """The encoded signature, without a prefix; raises InvalidCredentialError, and FieldError for a body."""
     scheme = scheme_of(credential)
-    digest = hmac.new(_key(credential, scheme), digestmod=_HASHES[scheme.algorithm])
-    for one in scheme.inputs:
-        match one.kind:
-            case "body":
-                digest.update(parts.body)
-            case "url":
-                digest.update(parts.url.encode())
-            case "timestamp":
-                digest.update(parts.timestamp)
-            case "id":
-                digest.update(parts.id)
-            case "header":
-                digest.update(parts.header(one.argument))
-            case "literal":
-                digest.update(one.argument.encode())
-    return _ENCODINGS[scheme.encoding](digest.digest())
+    return encoded(
+        scheme, digest_of(credential, scheme, chunks(scheme, parts, secret_of(credential, scheme)))
+    )
 
 
-def _key(credential: Credential, scheme: SignatureScheme) -> bytes:
-    """The key's bytes. Those of a binary credential are the key itself."""
+def digest_of(credential: Credential, scheme: SignatureScheme, content: Iterable[bytes]) -> bytes:
+    """The HMAC, or the hash, of some bytes; raises InvalidCredentialError."""
+    if scheme.algorithm in HASH_ALGORITHMS:
+        digest = _HASHES[scheme.algorithm.removeprefix("hash-")]()
+    else:
+        digest = hmac.new(signing_key(credential, scheme), digestmod=_HASHES[scheme.algorithm])
+    for chunk in content:
+        digest.update(chunk)
+    return bytes(digest.digest())
+
+
+def encoded(scheme: SignatureScheme, digest: bytes) -> str:
+    """A digest as the scheme writes it."""
+    return _ENCODINGS[scheme.encoding](digest)
+
+
+def secret_of(credential: Credential, scheme: SignatureScheme) -> bytes:
+    """The secret where it is an input itself; empty where it is the key alone. Raises InvalidCredentialError."""
+    return signing_key(credential, scheme) if scheme.signs("secret") else b""
+
+
+def shared_value(credential: Credential, scheme: SignatureScheme) -> str:
+    """The value that shows the secret itself; raises InvalidCredentialError."""
+    value = text(credential)
+    if not value:
+        raise InvalidCredentialError("its key is empty")
+    if scheme.algorithm != "basic":
+        return value
+    if ":" not in value:
+        raise InvalidCredentialError("its value is no user name and password with a colon between them")
+    return f"Basic {base64.b64encode(value.encode()).decode()}"
+
+
+def signing_key(credential: Credential, scheme: SignatureScheme) -> bytes:
+    """The key's bytes. Those of a binary credential are the key itself. Raises InvalidCredentialError."""
     if "valueBase64" in credential.data:
         key = raw(credential)
     else:
-        text = field(credential, "value").removeprefix(scheme.key_prefix)
-        key = text.encode() if scheme.key_encoding == "text" else _decoded(text)
+        value = field(credential, "value").removeprefix(scheme.key_prefix)
+        key = _KEYS[scheme.key_encoding](value)
     if not key:
         raise InvalidCredentialError("its key is empty")
     return key
 
 
-def _decoded(text: str) -> bytes:
-    unpadded = text.strip().rstrip("=")
+def _from_base64(value: str) -> bytes:
+    unpadded = value.strip().rstrip("=")
     try:
         return base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), validate=True)
     except ValueError:  # no base64, or no ASCII
         raise InvalidCredentialError(
             "its key is not base64, which its auth scheme's keyEncoding says"
         ) from None
+
+
+def _from_hex(value: str) -> bytes:
+    try:
+        return bytes.fromhex(value.strip())
+    except ValueError:
+        raise InvalidCredentialError("its key is not hex, which its auth scheme's keyEncoding says") from None
+
+
+_KEYS: Mapping[str, Callable[[str], bytes]] = {
+    "text": str.encode,
+    "base64": _from_base64,
+    "hex": _from_hex,
+    # The hash of an empty value would pass as a key.
+    "sha1": lambda value: hashlib.sha1(value.encode()).digest() if value else b"",  # noqa: S324  (the sender's way)
+}

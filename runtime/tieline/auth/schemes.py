@@ -5,13 +5,13 @@ body's exact bytes to sign them. Its module is imported when a connection first 
 tokens load no cryptography.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 
 from tieline.auth.prepared_request import InvalidCredentialError, PreparedRequest
-from tieline.configuration.snapshot import Connection, Credential
+from tieline.configuration.snapshot import Connection, Credential, has_expired, without_replaced
 from tieline.errors import CredentialError, UnsupportedAuthSchemeError
 
 Applier = Callable[[PreparedRequest, Credential], Awaitable[None]]
@@ -46,11 +46,16 @@ def check(connection: Connection) -> None:
 async def authenticate(request: PreparedRequest, connection: Connection) -> None:
     """Apply the connection's credentials in their order; where two set the same thing, the later one holds.
 
-    Raises UnsupportedAuthSchemeError and CredentialError.
+    Of several for one auth scheme, those that have expired are left out. Raises UnsupportedAuthSchemeError and
+    CredentialError.
     """
     check(connection)
-    for credential in connection.credentials:
-        if credential.expires_at is not None and credential.expires_at <= datetime.now(UTC):
+    now = datetime.now(UTC)
+    credentials: Sequence[Credential] = connection.credentials
+    if any(has_expired(one, now) for one in credentials):
+        credentials = without_replaced(credentials, now)
+    for credential in credentials:
+        if has_expired(credential, now):
             raise CredentialError(
                 template=connection.template,
                 credential=credential.id,

@@ -42,6 +42,21 @@ def _joined(base: str, text: str, template: str) -> URL:
     return rebuilt(root, path=joined or "/", query=query)
 
 
+def path_below(*, base: str, url: str | URL) -> str:
+    """The path of what code asks for, below ``base`` and without a query.
+
+    >>> path_below(base="https://h/v2", url="orders?state=open"), path_below(base="https://h/v2", url="https://h/v2/orders")
+    ('/orders', '/orders')
+    """
+    text = re.split("[?#]", str(url), maxsplit=1)[0]
+    if _ABSOLUTE.match(text):
+        path = "/" + text.partition("//")[2].partition("/")[2]
+        root = ("/" + base.partition("//")[2].partition("/")[2]).rstrip("/")
+        is_below = path == root or path.startswith(f"{root}/")
+        return (path.removeprefix(root) if is_below else path) or "/"
+    return text if text.startswith("/") else f"/{text}"
+
+
 def with_parameter(url: URL, name: str, value: str) -> URL:
     """``url`` with the query parameter set: one of that name is replaced, the others keep their bytes."""
     added = f"{quote(name, safe='')}={quote(value, safe='')}"

@@ -5,25 +5,32 @@ from typing import Annotated
 import typer
 
 from tieline.cli.commands import (
+    catalogue,
     connect,
     connections,
     connectors,
     contexts,
     deploy,
     desk,
+    emulate,
     environments,
     events,
+    issues,
     login,
     logs,
     new_project,
     packages,
+    releases,
     runs,
     schedules,
     state,
+    systems,
     templates,
     tools,
     traces,
+    users,
 )
+from tieline.cli.option_groups import Commands
 
 DESK = "On this machine"
 DEPLOY = "Deploy"
@@ -31,7 +38,7 @@ OBSERVE = "Observe and repair"
 MANAGE = "Manage"
 PLATFORM = "Sign in"
 
-app = typer.Typer(
+app = Commands(
     name="tieline",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -42,6 +49,7 @@ app = typer.Typer(
 
 app.command("init", rich_help_panel=DESK)(new_project.init)
 app.command("run", rich_help_panel=DESK)(desk.run)
+app.command("emulate", rich_help_panel=DESK)(emulate.emulate)
 app.command("check", rich_help_panel=DESK)(desk.check_folder)
 app.command("lock", rich_help_panel=DESK)(packages.lock)
 app.command("types", rich_help_panel=DESK)(desk.types)
@@ -56,11 +64,14 @@ app.command("deploy", rich_help_panel=DEPLOY)(deploy.deploy)
 app.command("promote", rich_help_panel=DEPLOY)(deploy.promote)
 app.command("rollback", rich_help_panel=DEPLOY)(deploy.rollback)
 app.command("versions", rich_help_panel=DEPLOY)(deploy.versions)
+app.add_typer(releases.releases, name="releases", rich_help_panel=DEPLOY)
 app.command("suspend", rich_help_panel=DEPLOY)(deploy.suspend)
+app.command("resume", rich_help_panel=DEPLOY)(deploy.resume)
 
 app.command("logs", rich_help_panel=OBSERVE)(logs.logs)
 app.add_typer(runs.runs, name="runs", rich_help_panel=OBSERVE)
 app.command("replay", rich_help_panel=OBSERVE)(runs.replay)
+app.add_typer(issues.issues, name="issues", rich_help_panel=OBSERVE)
 app.add_typer(traces.traces, name="traces", rich_help_panel=OBSERVE)
 app.command("call", rich_help_panel=OBSERVE)(events.call)
 app.add_typer(events.events, name="events", rich_help_panel=OBSERVE)
@@ -71,8 +82,11 @@ app.command("open", rich_help_panel=OBSERVE)(tools.open_console)
 app.add_typer(environments.projects, name="projects", rich_help_panel=MANAGE)
 app.add_typer(environments.environments, name="env", rich_help_panel=MANAGE)
 app.add_typer(templates.templates, name="templates", rich_help_panel=MANAGE)
-app.add_typer(connections.systems, name="systems", rich_help_panel=MANAGE)
+app.add_typer(systems.systems, name="systems", rich_help_panel=MANAGE)
+systems.systems.command("add")(catalogue.add)
+systems.systems.command("search")(catalogue.search)
 app.add_typer(connections.connections, name="connections", rich_help_panel=MANAGE)
+app.add_typer(users.users, name="users", rich_help_panel=MANAGE)
 connections.connections.command("connect")(connect.connect)
 app.add_typer(connectors.connectors, name="connectors", rich_help_panel=MANAGE)
 app.command("api", rich_help_panel=MANAGE)(tools.api)

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
-from tieline.cli.config_check import describe
 from tieline.cli.inspect_code import LoadedCode, load_in_subprocess
 from tieline.configuration.project_folder import Folder
 from tieline_packages.archive import PackagesError
@@ -25,6 +25,8 @@ class CheckReport:
     loaded: LoadedCode | None = None
     packages: Path | None = None
     """The packages of the lock, as pods have them."""
+    schema: Mapping[str, Any] | None = None
+    """The schema of variables from its own file; None without one."""
 
     @property
     def ok(self) -> bool:
@@ -47,17 +49,22 @@ def check(
     checked); ``modules`` are what the project's own image holds beside Tieline's. With ``here`` the code is to run on
     this machine: modules that are installed on it are only warned of.
     """
+    from tieline.cli.config_check import describe  # noqa: PLC0415  (loads the SDK)
+
     described = describe(folder.connections, folder.schema)
     known = None
     if templates or described.templates is not None:
         known = {*templates, *(described.templates or ())}
     files = folder.files()
-    own = check_files(files, labels or {}, known)
-    packages = _packages(folder.code) if not has_errors(own) else None
+    # Templates of the environment come from the platform; without them the connections file alone has some.
+    file = folder.connections.name if folder.connections and not templates else ""
+    own = check_files(files, labels or {}, known, connections_file=file)
+    lock_is_broken = has_errors([one for one in own if one.filename == REQUIREMENTS])
+    packages = None if lock_is_broken else _packages(folder.code)
     if isinstance(packages, Finding):
         own.append(packages)
         packages = None
-    else:
+    elif not lock_is_broken:
         more = modules_in(packages) if packages else frozenset()
         missing = missing_modules(files, MODULES | more | set(modules))
         own += _here(missing) if here else missing
@@ -72,6 +79,7 @@ def check(
         findings=(*(_placed(folder, item) for item in own), *described.findings),
         loaded=loaded,
         packages=packages,
+        schema=described.schema if folder.schema else None,
     )
 
 

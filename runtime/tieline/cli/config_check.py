@@ -16,6 +16,8 @@ from tieline.configuration.snapshot import parse_credential
 from tieline.errors import ConfigurationError
 from tieline_protocol import signatures
 from tieline_protocol.findings import Finding
+from tieline_protocol.limit_answers import COST_FIELDS, RULE_FIELDS, LimitAnswers
+from tieline_protocol.list_dialects import DIALECT_FIELDS, FOLLOWING_FIELDS, ListDialects
 from tieline_protocol.request_limits import RequestLimits
 from tieline_protocol.variables import InvalidSchema, schema_problem, variable_errors
 
@@ -38,10 +40,24 @@ _FILE = frozenset(
     }
 )
 _CONNECTION = frozenset(
-    {"baseUrl", "credentials", "exposeToCode", "id", "limits", "name", "system", "templateId"}
+    {
+        "baseUrl",
+        "credentials",
+        "exposeToCode",
+        "graphqlPath",
+        "id",
+        "inputs",
+        "limits",
+        "lists",
+        "name",
+        "system",
+        "templateId",
+        "variables",
+    }
 )
-_CREDENTIAL = frozenset({"authScheme", "data", "fields", "id", "name", "type"})
-_LIMITS = frozenset({"concurrent", "per", "requests"})
+_CREDENTIAL = frozenset({"authScheme", "data", "expiresAt", "fields", "id", "name", "notSecret", "type"})
+_LIMITS = frozenset({"answers", "concurrent", "cost", "per", "requests"})
+_LISTS = frozenset({"default", "paths"})
 _SETTINGS = frozenset({"keepInputs"})
 _TEMPLATE = frozenset({"dynamic", "id", "linked"})
 _USER = frozenset({"connections", "id", "user", "variables"})
@@ -121,6 +137,7 @@ def _connections(body: Mapping[str, Any], where: Path_) -> Iterator[tuple[Path_,
         if not base.startswith(("http://", "https://", "${")):
             yield (*path, "baseUrl"), f'the connection "{name}" needs a baseUrl such as https://shop.example'
         yield from _limits(connection.get("limits"), (*path, "limits"))
+        yield from _lists(connection.get("lists"), (*path, "lists"))
         for index, credential in enumerate(connection.get("credentials") or ()):
             yield from _credential(credential, (*path, "credentials", index))
 
@@ -129,12 +146,40 @@ def _limits(limits: Any, path: Path_) -> Iterator[tuple[Path_, str]]:
     if not limits:
         return
     unknown = list(_unknown(limits, path, _LIMITS))
+    for index, rule in enumerate(_items(limits, "answers")):
+        unknown += _unknown(rule, (*path, "answers", index), RULE_FIELDS)
+    unknown += _unknown(object_of(limits).get("cost") or {}, (*path, "cost"), COST_FIELDS)
     yield from unknown
     if not unknown:
         try:
             RequestLimits.parse(limits)
+            LimitAnswers.parse(limits)
         except ValueError as error:
             yield path, f"limits: {error}"
+
+
+def _lists(lists: Any, path: Path_) -> Iterator[tuple[Path_, str]]:
+    if not lists:
+        return
+    unknown = list(_unknown(lists, path, _LISTS))
+    dialects = [((*path, "default"), object_of(lists).get("default") or {})]
+    dialects += [((*path, "paths", index), item) for index, item in enumerate(_items(lists, "paths"))]
+    for where, dialect in dialects:
+        unknown += _unknown(dialect, where, DIALECT_FIELDS | {"path"})
+        unknown += _unknown(
+            object_of(dialect).get("following") or {}, (*where, "following"), FOLLOWING_FIELDS
+        )
+    yield from unknown
+    if not unknown:
+        try:
+            ListDialects.parse(lists)
+        except ValueError as error:
+            yield path, f"lists: {error}"
+
+
+def _items(content: Any, name: str) -> list[Any]:
+    found = object_of(content).get(name)
+    return found if isinstance(found, list) else []
 
 
 def _credential(credential: Any, path: Path_) -> Iterator[tuple[Path_, str]]:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tieline.cli.written_files import record_written_files
-from tieline.errors import CodeError
-from tieline.server.code_loader import Tasks, load
 from tieline_protocol.findings import Finding
+
+if TYPE_CHECKING:
+    from tieline.server.code_loader import Tasks
 
 TIMEOUT = 30.0
 """What loading may take, in seconds."""
@@ -32,6 +33,8 @@ class LoadedCode:
     with the methods that need no credentials."""
     events: tuple[Mapping[str, Any], ...] = ()
     """Each with its name, key (a field of the payload or None) and number of attempts."""
+    waits: tuple[Mapping[str, Any], ...] = ()
+    """Events that runs wait for: each with its name, and the fields of the payload by which they match."""
     schedules: tuple[Mapping[str, Any], ...] = ()
     """Each with its name, cron expression, timezone, activations, and when it is due next."""
 
@@ -71,6 +74,7 @@ def load_in_subprocess(
     return LoadedCode(
         webhooks=tuple(described["webhooks"]),
         events=tuple(described["events"]),
+        waits=tuple(described["waits"]),
         schedules=tuple(described["schedules"]),
     )
 
@@ -82,7 +86,7 @@ def _finding(message: str) -> Finding:
     return Finding(message=located["message"], filename=located["file"], line=int(located["line"]))
 
 
-def _describe(tasks: Tasks) -> dict[str, Any]:
+def _describe(tasks: "Tasks") -> dict[str, Any]:
     now = datetime.now(UTC)
     return {
         "webhooks": [
@@ -100,6 +104,11 @@ def _describe(tasks: Tasks) -> dict[str, Any]:
         "events": [
             {"name": event.name, "key": event.key, "attempts": event.retry.attempts}
             for event in tasks.events.values()
+        ],
+        "waits": [
+            {"name": rule.name, "match": list(rule.fields)}
+            for rules in tasks.waits.values()
+            for rule in rules
         ],
         "schedules": [
             {
@@ -119,6 +128,10 @@ def main() -> None:
 
     The third one, if any, is the folder with its packages.
     """
+    # The process that loads the code alone needs the SDK.
+    from tieline.errors import CodeError  # noqa: PLC0415
+    from tieline.server.code_loader import load  # noqa: PLC0415
+
     code, answer, *packages = (Path(text) for text in sys.argv[1:])
     record_written_files(code)
     try:

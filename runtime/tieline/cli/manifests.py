@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,8 @@ class Wanted:
     folder: Folder
     target: Path
     """The folder of the manifests, absolute: paths in the kustomization are relative to it."""
+    schema: Mapping[str, Any] | None = None
+    """The schema of variables beside the code; None for that of the project."""
     project: Document | None = None
     templates: list[tuple[str, Document]] = field(default_factory=list)
     """With the name of their environment."""
@@ -149,8 +152,8 @@ def _project(wanted: Wanted, name: str) -> Document:
     project = wanted.project or {}
     if labels := (project.get("currentFiles") or {}).get("labels"):
         spec["labels"] = labels
-    if schema := project.get("dynamicVariablesSchema"):
-        spec["dynamicVariablesSchema"] = schema
+    if schema := (wanted.schema or project.get("dynamicVariablesSchema")):
+        spec["dynamicVariablesSchema"] = dict(schema)
     names = [item["name"] for item in project.get("environments") or ()] or ["production"]
     spec["environments"] = [{"name": environment, "version": "latest"} for environment in names]
     return {"apiVersion": _GROUP, "kind": "Project", "metadata": {"name": name}, "spec": spec}
@@ -205,17 +208,32 @@ def _scheme(scheme: Document) -> Document:
     return found
 
 
+def _unused(name: str, used: set[str]) -> str:
+    """The name, or it with a number: a scheme has two credentials while a secret is rotated."""
+    number, found = 1, name
+    while found in used:
+        number += 1
+        found = f"{name}-{number}"
+    return found
+
+
 def _connection(item: Document, name: str, systems: dict[str, str], secrets: list[NeededSecret]) -> Document:
     spec: Document = {"name": item["name"], "systemRef": {"name": systems[item["systemId"]]}}
     if base := item.get("baseUrl"):
         spec["baseUrl"] = base
-    credentials = []
+    credentials: list[Document] = []
     for entry in item["credentials"]:
         scheme = _scheme(entry["authSchemeConfig"]) if entry.get("authSchemeConfig") else None
         kind = (entry.get("credential") or {}).get("type") or "none"
-        credential: Document = {"id": object_name(scheme["id"] if scheme else kind), "type": kind}
+        used = {one["id"] for one in credentials}
+        credential: Document = {
+            "id": _unused(object_name(scheme["id"] if scheme else kind), used),
+            "type": kind,
+        }
         if scheme:
             credential["authSchemeConfigId"] = scheme["id"]
+        if ends := (entry.get("credential") or {}).get("expiresAt"):
+            credential["expiresAt"] = ends
         if kind != "none":
             secret = object_name(f"{name}-{credential['id']}")
             credential["secretRef"] = {"name": secret}

@@ -1,5 +1,6 @@
 """Options that several commands have."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +9,9 @@ import orjson
 import typer
 
 from tieline.cli.exit_codes import UsageError
-from tieline.cli.remote.client import Client
-from tieline.cli.remote.contexts import selected
+from tieline.cli.remote.client import Client, Json
+from tieline.cli.remote.contexts import Context, selected
+from tieline.cli.remote.lookup import environment_of, find_project, project_name
 from tieline.cli.terminal import Output, is_interactive, one_line
 
 ContextOption = Annotated[
@@ -67,9 +69,52 @@ _LONGEST_SECONDS = 100 * 366 * 86400
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def client(context: str | None, organisation: str | None) -> Client:
-    """The client for the selected context. Raises CommandError."""
-    return Client(selected(context, organisation=organisation))
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """Options that say which organisation of which platform a command works on."""
+
+    context: ContextOption = None
+    organisation: OrganisationOption = None
+
+    def selected(self) -> Context:
+        """Raises CommandError."""
+        return selected(self.context, organisation=self.organisation)
+
+    def client(self) -> Client:
+        """Raises CommandError."""
+        return Client(self.selected())
+
+
+@dataclass(frozen=True, kw_only=True)
+class InProject:
+    """The option that says which project a command is about."""
+
+    project: ProjectOption = None
+
+    def project_name(self) -> str:
+        """Raises UsageError."""
+        return project_name(HERE, self.project)
+
+    def find_project(self, remote: Client) -> Json:
+        """The project in the list of projects. Raises CommandError."""
+        return find_project(remote, self.project_name())
+
+    def project_id(self, remote: Client) -> str:
+        """Raises CommandError."""
+        identifier: str = self.find_project(remote)["id"]
+        return identifier
+
+
+@dataclass(frozen=True, kw_only=True)
+class InEnvironment(InProject):
+    """Options that say which environment of which project a command is about."""
+
+    environment: EnvironmentOption = None
+
+    def find_environment(self, remote: Client) -> tuple[Json, Json]:
+        """The project and its environment. Raises CommandError."""
+        found = self.find_project(remote)
+        return found, environment_of(found, self.environment)
 
 
 def json_value(text: str) -> Any:
@@ -118,6 +163,15 @@ def moment(text: str | None) -> str | None:
         time = time.astimezone(UTC)
     except OverflowError:
         raise UsageError(f"{text!r} is too far away") from None
+    return _rfc3339(time)
+
+
+def time_after(text: str) -> str:
+    """The time in RFC 3339 that is a duration such as ``7d`` away. Raises UsageError."""
+    return _rfc3339(datetime.now(UTC) + timedelta(seconds=seconds_of(text)))
+
+
+def _rfc3339(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -20,8 +20,9 @@ from tieline.errors import CodeError, ConfigurationError, TielineError, reason
 from tieline.events.memory import MemoryQueue
 from tieline.http_client.session import new_client
 from tieline.server.code_loader import Tasks, load
-from tieline.server.event_runs import EventRuns, EventTasks
+from tieline.server.event_runs import EventRuns
 from tieline.server.event_server import EventServer
+from tieline.server.event_tasks import EventTasks
 from tieline.server.run_now import run_now, settled
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.settings import Settings
@@ -91,11 +92,11 @@ async def _once(
             users=users,
             documents=documents,
             publisher=events.publisher,
-            connectors=Connectors(settings.code_dir, settings.answer_checks),
+            connectors=Connectors(settings.code_dir, settings.answer_checks, settings.request_checks),
         )
         event_runs = EventRuns(
             runner.calls,
-            tasks=EventTasks(events=tasks.events),
+            tasks=EventTasks(events=tasks.events, waits=tasks.waits),
             queue=queue,
             history=events.history,
             users=users,

@@ -38,6 +38,8 @@ class ServerProcess:
             "TIELINE_GRACE_SECONDS": str(_GRACE - 2),
             # Nothing but pods has this file.
             "TIELINE_TERMINATION_LOG": os.devnull,
+            # Nothing restarts it, and somebody may be debugging.
+            "TIELINE_BLOCKED_ACTION": "warn",
             "PYTHONDONTWRITEBYTECODE": "1",
             **SAFE_PATH,
         }

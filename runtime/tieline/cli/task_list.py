@@ -7,11 +7,14 @@ from tieline.cli.inspect_code import LoadedCode
 
 
 def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
-    """A line for each webhook, event and schedule; webhooks are served under ``url``."""
+    """A line for each webhook, event, awaited event and schedule; webhooks are served under ``url``."""
     for webhook in loaded.webhooks:
         yield f"  {','.join(webhook['methods']):<8} {url}/{webhook['name']}{_notes(webhook)}"
     for event in loaded.events:
         yield f"  {'event':<8} {event['name']}, {_terms(event)}"
+    for wait in loaded.waits:
+        fields = f", by {' and '.join(wait['match'])}" if wait["match"] else ""
+        yield f"  {'waits':<8} {wait['name']}{fields}"
     for schedule in loaded.schedules:
         yield f"  {schedule['cron']:<8} {schedule['name']}, next at {schedule['next']}"
 

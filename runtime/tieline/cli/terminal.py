@@ -25,9 +25,23 @@ _STATUS_STYLES = {
     "running": "green",
     "complete": "green",
     "ready": "green",
+    "healthy": "green",
+    "serving": "green",
+    "crashed": "red",
+    "works": "green",
+    "refused": "red",
+    "invalid": "red",
+    "not authorised": "yellow",
+    "not checked": "dim",
+    "rolled back": "yellow",
+    "replaced": "dim",
     "failed": "red",
     "dead": "red",
     "error": "red",
+    "regressed": "red",
+    "open": "red",
+    "resolved": "green",
+    "muted": "dim",
     "waiting": "yellow",
     "queued": "cyan",
     "progressing": "cyan",
@@ -177,7 +191,7 @@ def age(time: object, *, now: datetime | None = None) -> str:
         seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(time)).total_seconds()
     except (ValueError, TypeError):
         return time
-    text = _span(abs(seconds))
+    text = span(abs(seconds))
     return text if seconds >= 0 else f"in {text}"
 
 
@@ -191,7 +205,7 @@ def duration(start: object, end: object) -> str:
         return ""
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
-    return f"{seconds:.1f}s" if seconds < 60 else _span(seconds)
+    return f"{seconds:.1f}s" if seconds < 60 else span(seconds)
 
 
 def local(time: object) -> str:
@@ -233,7 +247,8 @@ def _blank(cell: object) -> object:
     return "" if cell is None else cell
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """Seconds in their largest unit: ``42s``, ``5m``, ``3h``, ``12d``."""
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * length or (unit == "m" and seconds >= length):
             return f"{int(seconds // length)}{unit}"

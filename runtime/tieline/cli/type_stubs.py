@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tieline.cli.config_check import describe
 from tieline.configuration.project_folder import Folder
 from tieline.variables import resolved
 from tieline_protocol.findings import first
@@ -28,6 +27,8 @@ class TypesError(Exception):
 
 def types_file(folder: Folder) -> tuple[Path, str]:
     """The path of the file with the types, and its text. Raises TypesError."""
+    from tieline.cli.config_check import describe  # noqa: PLC0415  (loads the SDK)
+
     described = describe(folder.connections, folder.schema)
     broken = [str(item) for item in described.findings if "schema" in item.message]
     if broken:

@@ -1,17 +1,20 @@
 """Connections of one's own desk: a YAML or JSON file of the internal endpoint's shape, with secrets from elsewhere.
 
 ``${NAME}`` in a text stands for an environment variable, ``${file:path}`` for a file's content (relative to the
-connections file), ``$${`` for ``${`` itself. Templates that the file does not list follow from its connections.
+connections file), ``$${`` for ``${`` itself. ``{name}`` in a URL stands for a value in ``variables`` of its connection.
+Templates that the file does not list follow from its connections.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tieline.errors import ConfigurationError
+from tieline_protocol.url_inputs import UrlInputError, filled_url, url_inputs
 
+_URLS = frozenset({"baseUrl", "tokenUrl", "refreshUrl"})
 _PLACEHOLDER = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
 
 Missing = Callable[[str], str | None]
@@ -31,6 +34,8 @@ def read(path: Path, env: Mapping[str, str], *, missing: Missing = lambda _name:
     """The body that ``configuration.snapshot.parse`` takes; raises ConnectionsFileError."""
     text = text_of(path)
     body = _resolved(parsed(path, text), path, text, env, missing)
+    for name, connection in _connections(body):
+        _fill_urls(connection, path, name)
     body["templates"] = {**_implied_templates(body), **object_of(body.get("templates"))}
     return body
 
@@ -122,6 +127,33 @@ def _file(path: Path, name: str) -> str | None:
 def _line(text: str, part: str) -> int | None:
     before, found, _ = text.partition(part)
     return before.count("\n") + 1 if found else None
+
+
+def _connections(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The connections of the file and of its users, by name."""
+    for holder in (body, *object_of(body.get("users")).values()):
+        for name, connection in object_of(object_of(holder).get("connections")).items():
+            if isinstance(connection, dict):
+                yield name, connection
+
+
+def _fill_urls(connection: dict[str, Any], path: Path, name: str) -> None:
+    """Puts the values in ``variables`` of a connection into its URLs, as the platform does."""
+    values = {key: str(value) for key, value in object_of(connection.get("variables")).items()}
+    if not values:
+        return
+    credentials = connection.get("credentials")
+    schemes = [
+        object_of(object_of(object_of(one).get("authScheme")).get("oauth2"))
+        for one in (credentials if isinstance(credentials, list) else ())
+    ]
+    inputs = url_inputs(connection)
+    for holder in (connection, *schemes):
+        for key in _URLS & holder.keys():
+            try:
+                holder[key] = filled_url(str(holder[key]), values, inputs)
+            except UrlInputError as error:
+                raise ConnectionsFileError(path, f"connections.{name}: {key}: {error}") from None
 
 
 def _implied_templates(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class FileSource:
     async def run(self, publish: Publish) -> None:
         """Publish the file's content; a file that cannot be read later on leaves what is there."""
         seen = self._read()
-        publish(parse(seen))
+        publish(self._parsed(seen))
         refused = ""
         while True:
             await asyncio.sleep(self.every)
@@ -41,7 +41,7 @@ class FileSource:
                 if body == seen:
                     refused = ""
                     continue
-                publish(parse(body))
+                publish(self._parsed(body))
                 seen, refused = body, ""
                 logger.info("Read the changed connections file %s", self.path or self.schema)
             except ConfigurationError as error:
@@ -51,7 +51,11 @@ class FileSource:
 
     def snapshot(self) -> Snapshot:
         """What the file says now; raises ConfigurationError."""
-        return parse(self._read())
+        return self._parsed(self._read())
+
+    def _parsed(self, body: dict[str, Any]) -> Snapshot:
+        name = self.path.name if self.path else "connections.yaml"
+        return replace(parse(body), file=name)
 
     def _read(self) -> dict[str, Any]:
         body = read(self.path, self.env) if self.path else {}

@@ -1,7 +1,8 @@
 """Access tokens at one's own desk: there is no platform that obtains them, so the runtime asks for them itself.
 
-Client credentials, a user's name and password, and refresh tokens (RFC 6749, sections 4.3, 4.4 and 6) work. A user's
-consent and mutual TLS towards the token URL need the platform. oauthlib writes and reads the requests, as there.
+Client credentials, a user's name and password, and refresh tokens (RFC 6749, sections 4.3, 4.4 and 6) work, in the
+dialect of the auth scheme. A user's consent and mutual TLS towards the token URL need the platform. The requests are
+made as there (``tieline_protocol.oauth``).
 """
 
 import hashlib
@@ -9,22 +10,21 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote_plus
 
 import aiohttp
-from oauthlib.oauth2.rfc6749.errors import OAuth2Error
-from oauthlib.oauth2.rfc6749.parameters import parse_token_response, prepare_token_request
+from yarl import URL
 
 from tieline.configuration.connections_file import object_of
-from tieline.configuration.snapshot import Connection, Credential
+from tieline.configuration.snapshot import Connection, Credential, client_id_of
 from tieline.errors import CredentialError
 from tieline.telemetry.client_spans import shown
 from tieline_common.bounded_dict import BoundedDict
 from tieline_common.single_flight import SingleFlight
+from tieline_protocol.oauth.dialect import Dialect, RefreshDialect
+from tieline_protocol.oauth.token_client import Endpoint, TokenClient, TokenError, Tokens
 
-_TIMEOUT = aiohttp.ClientTimeout(total=20, connect=5)
-_MAX_ANSWER = 256 * 1024
 _EARLY = 30.0
 """Seconds before its end at which a token is not used any more."""
 _PAUSE = 30.0
@@ -38,18 +38,6 @@ _GRANTS = {
     "oauth2-token": "refresh_token",
 }
 _TYPES = {"clientCredentials": "oauth2-client", "password": "oauth2-password"}
-# Codes of RFC 6749, section 5.2. Anything else of an answer may repeat what was sent.
-_CODES = frozenset(
-    {
-        "access_denied",
-        "invalid_client",
-        "invalid_grant",
-        "invalid_request",
-        "invalid_scope",
-        "unauthorized_client",
-        "unsupported_grant_type",
-    }
-)
 
 
 class _NoTokenError(Exception):
@@ -69,7 +57,7 @@ class LocalAccessTokens:
 
     client: aiohttp.ClientSession
     learn: Callable[[Iterable[str]], None]
-    """Told each token before anybody uses it, so that it never shows in a log."""
+    """Gets each token before anybody uses it, so that it never shows in a log."""
     now: Callable[[], float] = time.monotonic
     _tokens: BoundedDict[str, _Token] = field(default_factory=lambda: BoundedDict(_REMEMBERED))
     _requests: SingleFlight[str, None] = field(default_factory=SingleFlight)
@@ -128,44 +116,32 @@ class LocalAccessTokens:
             raise _NoTokenError(problem)
         asked_at = self.now()
         known = self._tokens.get(key)
-        found = await self._send(*_request_of(credential, known.data if known else {}))
-        data = {"accessToken": found["access_token"], "tokenType": found.get("token_type") or "Bearer"}
-        if found.get("refresh_token"):
-            data["refreshToken"] = found["refresh_token"]
-        self.learn([str(value) for name, value in data.items() if name != "tokenType"])
-        lifetime = found.get("expires_in")
-        ends_at = asked_at + lifetime if isinstance(lifetime, int | float) and lifetime > 0 else None
-        self._tokens[key] = _Token(data=data, asked_at=asked_at, ends_at=ends_at)
-
-    async def _send(self, url: str, body: str, headers: Mapping[str, str]) -> Mapping[str, Any]:
         try:
-            async with self.client.post(
-                url, data=body.encode(), headers=headers, timeout=_TIMEOUT, allow_redirects=False
-            ) as response:
-                answer = bytearray()
-                async for chunk in response.content.iter_chunked(16 * 1024):
-                    answer += chunk
-                    if len(answer) > _MAX_ANSWER:
-                        raise _NoTokenError(f"the answer of the token URL {url} is too long for a token's")
-                where = shown(response.url)
-                return _read(where, response.status, bytes(answer))
-        except aiohttp.InvalidURL:
-            raise _NoTokenError("its tokenUrl is not a URL; correct it in the connections file") from None
-        except TimeoutError:
-            raise _NoTokenError(
-                "the token URL did not answer within 20 seconds; see whether it is up"
-            ) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise _NoTokenError(
-                f"the token URL cannot be reached ({type(error).__name__}); correct tokenUrl, or see whether it is up"
-            ) from None
+            found = await _asked(TokenClient(self.client), credential, known.data if known else {})
+        except TokenError as error:
+            raise _NoTokenError(f"the token URL {_where(credential)} gave no token: {error}") from None
+        data: dict[str, Any] = {"accessToken": found.access_token, "tokenType": found.token_type}
+        if found.refresh_token:
+            data["refreshToken"] = found.refresh_token
+        self.learn([str(value) for name, value in data.items() if name != "tokenType"])
+        if found.kept.variables:
+            data["variables"] = {**object_of(credential.data.get("variables")), **found.kept.variables}
+        lifetime = (found.expires_at - found.issued_at).total_seconds() if found.expires_at else None
+        ends_at = None if lifetime is None else asked_at + lifetime
+        self._tokens[key] = _Token(data=data, asked_at=asked_at, ends_at=ends_at)
 
 
 def problem_of(credential: Credential) -> str | None:
     """Why no token can be obtained for an OAuth 2.0 credential at a desk, with what to do; None when one can be."""
-    data, options, kind = credential.data, credential.options, _kind(credential)
-    if data.get("accessToken") and not data.get("refreshToken") and kind == "oauth2-token":
+    data = credential.data
+    if data.get("accessToken") and not data.get("refreshToken") and _kind(credential) == "oauth2-token":
         return None
+    return _problem(credential)
+
+
+def _problem(credential: Credential) -> str | None:
+    """Why no token can be obtained, also where there is one already."""
+    data, options, kind = credential.data, credential.options, _kind(credential)
     if options.get("mtlsEnabled") or str(data.get("mTLSEnabled", "")).lower() == "true":
         return "mutual TLS towards the token URL needs the platform; give the credential an accessToken"
     if kind not in _GRANTS:
@@ -180,23 +156,30 @@ def problem_of(credential: Credential) -> str | None:
 
 
 def _renewable(credential: Credential) -> bool:
-    if _kind(credential) == "oauth2-token" and not credential.data.get("refreshToken"):
+    if _kind(credential) == "oauth2-token" and not _refresh_token(credential):
         return False
-    return problem_of(credential) is None
+    return _problem(credential) is None
 
 
 def _needed(credential: Credential, kind: str) -> Mapping[str, object]:
     data = credential.data
     client_id, client_secret = _client(credential)
-    needed: dict[str, object] = {"tokenUrl": _token_url(credential), "clientId": client_id}
+    needed: dict[str, object] = {"tokenUrl": _asked_url(credential), "clientId": client_id}
     match kind:
         case "oauth2-client":
             needed["clientSecret"] = client_secret
         case "oauth2-password":
             needed |= {"username": data.get("username"), "password": data.get("password")}
         case _:
-            needed["refreshToken"] = data.get("refreshToken")
+            needed["refreshToken"] = _refresh_token(credential)
     return needed
+
+
+def _refresh_token(credential: Credential, known: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """What new tokens are asked for with: with some providers the access token itself. ``known`` is newer data."""
+    refresh = RefreshDialect.of(object_of(credential.options.get("refresh")))
+    name = "accessToken" if refresh.by_access_token else "refreshToken"
+    return str(known.get(name) or credential.data.get(name) or "")
 
 
 def _kind(credential: Credential) -> str:
@@ -212,58 +195,55 @@ def _client(credential: Credential) -> tuple[str, str]:
     """The client's id and secret: the credential's own, or else those of the scheme's grant."""
     grant = object_of(credential.options.get("grant"))
     named = object_of(grant.get(str(grant.get("type"))))
-    sources = (credential.data, named)
-    found = [
-        next((str(source[name]) for source in sources if source.get(name)), "")
-        for name in ("clientId", "clientSecret")
-    ]
-    return found[0], found[1]
+    secret = credential.data.get("clientSecret") or named.get("clientSecret") or ""
+    return client_id_of(credential.options, credential.data), str(secret)
 
 
 def _token_url(credential: Credential) -> str:
     return str(credential.data.get("tokenUrl") or credential.options.get("tokenUrl") or "")
 
 
-def _request_of(credential: Credential, known: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
-    """URL, body and headers of the request for a token."""
-    data, options, kind = credential.data, credential.options, _kind(credential)
-    scopes = data.get("scopes") or options.get("defaultScopes") or ()
-    scope = scopes if isinstance(scopes, str) else " ".join(map(str, scopes))
-    url = _token_url(credential)
-    parameters: dict[str, Any] = {"scope": scope} if scope else {}
+def _asked_url(credential: Credential) -> str:
+    """The URL that is asked for tokens."""
+    refresh_url = credential.options.get("refreshUrl") if _kind(credential) == "oauth2-token" else ""
+    return str(refresh_url or _token_url(credential))
+
+
+def _where(credential: Credential) -> str:
+    """The URL that is asked, for messages; URLs can hold passwords and keys."""
+    try:
+        return shown(URL(_asked_url(credential)))
+    except ValueError:
+        return "of its auth scheme"
+
+
+async def _asked(client: TokenClient, credential: Credential, known: Mapping[str, Any]) -> Tokens:
+    data, kind = credential.data, _kind(credential)
+    scopes = data.get("scopes") or credential.options.get("defaultScopes") or ()
+    wanted = scopes.split() if isinstance(scopes, str) else [str(scope) for scope in scopes]
+    endpoint = _endpoint(credential)
     match kind:
         case "oauth2-password":
-            parameters |= {"username": str(data["username"]), "password": str(data["password"])}
+            username, password = str(data["username"]), str(data["password"])
+            return await client.password(endpoint, username=username, password=password, scopes=wanted)
         case "oauth2-token":
-            url = str(options.get("refreshUrl") or url)
-            parameters = {"refresh_token": str(known.get("refreshToken") or data["refreshToken"])}
-    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+            return await client.refresh(endpoint, refresh_token=_refresh_token(credential, known))
+    return await client.client_credentials(endpoint, scopes=wanted)
+
+
+def _endpoint(credential: Credential) -> Endpoint:
+    data, options = credential.data, credential.options
     client_id, client_secret = _client(credential)
-    if client_secret and options.get("clientAuthentication") != "body":
-        # Both are form-encoded before they are joined (RFC 6749, section 2.3.1).
-        headers["Authorization"] = aiohttp.encode_basic_auth(quote_plus(client_id), quote_plus(client_secret))
-    else:
-        parameters["client_id"] = client_id
-        if client_secret:
-            parameters["client_secret"] = client_secret
-    additional = str(data.get("additionalParams") or options.get("additionalTokenParams") or "")
-    body: str = prepare_token_request(_GRANTS[kind], body=additional, **parameters)
-    return url, body, headers
-
-
-def _read(where: str, status: int, answer: bytes) -> Mapping[str, Any]:
-    try:
-        text = answer.decode()
-        if status < 300:
-            found: Mapping[str, Any] = parse_token_response(text)
-            if isinstance(found.get("access_token"), str):
-                return found
-        code = json.loads(text).get("error")
-    except (OAuth2Error, ValueError, TypeError, AttributeError) as error:
-        code = getattr(error, "error", None)
-    named = f" ({code})" if code in _CODES else ""
-    raise _NoTokenError(
-        f"the token URL {where} answered {status}{named} without a token; correct the client, or what it asks for"
+    given = options.get("clientAuthentication")
+    return Endpoint(
+        token_url=_token_url(credential),
+        refresh_url=str(options.get("refreshUrl") or ""),
+        client_id=client_id,
+        client_secret=client_secret,
+        authentication=given if given in ("body", "both", "none") else "header",
+        additional_params=str(data.get("additionalParams") or options.get("additionalTokenParams") or ""),
+        dialect=Dialect.of({**options, "tokenUrl": _token_url(credential)}),
+        variables=object_of(data.get("variables")),
     )
 
 

@@ -9,8 +9,11 @@ from tieline.configuration.snapshot import Connection
 class RequestOutcomes(Protocol):
     """Who is told how systems answer, for the state of connections' credentials."""
 
-    def answered(self, connection: Connection, status: int) -> None:
-        """A request through a connection was answered with a status that stands. Neither waits nor raises."""
+    def answered(self, connection: Connection, status: int, said: str = "") -> None:
+        """A request through a connection was answered with a status that stands. Neither waits nor raises.
+
+        ``said`` is the beginning of the body of a request that was refused, without secrets.
+        """
 
 
 class RequestGate(Protocol):

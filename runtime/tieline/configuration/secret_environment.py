@@ -24,7 +24,10 @@ def learn_environment(redactor: Redactor, environment: Mapping[str, str]) -> Non
     """Have ``redactor`` know the values of the secret variables, and warn of those that are too short to be masked."""
     names = [name.strip() for name in environment.get(NAMES, "").split(",")]
     values = {name: environment[name] for name in names if name in environment}
-    redactor.replace("environment", chain.from_iterable(map(_secrets, values.values())))
+    # A variable that counts as no secret by its name, such as DATABASE, may hold a URL with a password.
+    others = (value for name, value in environment.items() if name not in values)
+    known = chain(map(secrets_in, values.values()), map(passwords_in, others))
+    redactor.replace("environment", chain.from_iterable(known))
     if short := [name for name, value in values.items() if 0 < len(value.strip()) < SHORTEST]:
         logger.warning(
             "Values of fewer than %d characters are not masked in logs and traces: %s",
@@ -33,9 +36,14 @@ def learn_environment(redactor: Redactor, environment: Mapping[str, str]) -> Non
         )
 
 
-def _secrets(value: str) -> Iterator[str]:
-    """The value, and the passwords in a URL or a connection string: drivers write them by themselves."""
+def secrets_in(value: str) -> Iterator[str]:
+    """The value, and the passwords in it: drivers write them by themselves."""
     yield value
+    yield from passwords_in(value)
+
+
+def passwords_in(value: str) -> Iterator[str]:
+    """The passwords in a URL or a connection string."""
     authority = value.partition("://")[2].partition("/")[0]
     if password := authority.rpartition("@")[0].partition(":")[2]:
         yield password

@@ -2,15 +2,17 @@
 
 import base64
 import binascii
-from collections.abc import Collection, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from tieline.configuration.schedule_controls import ScheduleControls, parse_schedule_controls
+from tieline.configuration.secret_environment import passwords_in, secrets_in
 from tieline.errors import (
     ConfigurationError,
     DynamicTemplateError,
@@ -20,9 +22,14 @@ from tieline.errors import (
 )
 from tieline.telemetry.redaction import Redactor
 from tieline_protocol import signatures
+from tieline_protocol.limit_answers import USUAL, LimitAnswers
+from tieline_protocol.list_dialects import NO_DIALECTS, ListDialects
+from tieline_protocol.oauth.dialect import Rejections
 from tieline_protocol.request_limits import RequestLimits
+from tieline_protocol.secret_fields import is_secret
 from tieline_protocol.signatures import InvalidSignatureSchemeError, SignatureScheme
 
+P = TypeVar("P")
 # What a credential's data may hold that is no secret; anything else is taken for one.
 _PUBLIC_FIELDS = frozenset(
     {
@@ -41,6 +48,8 @@ _PUBLIC_FIELDS = frozenset(
     }
 )
 _USER_NAME = "username"
+_REJECTED_BY_STATUS = Rejections()
+GRAPHQL_PATH = "/graphql"
 
 
 def _frozen() -> Mapping[str, Any]:
@@ -63,7 +72,9 @@ class Credential:
     name: str = ""
     """Its id in the Connection's manifest, where it is exposed to code."""
     fields: Mapping[str, str] = field(default_factory=_frozen, repr=False)
-    """What else its Secret holds, where it is exposed to code: secret, all of it."""
+    """What else its Secret holds, where it is exposed to code. Hosts, ports and user names among it are no secrets."""
+    not_secret: frozenset[str] = frozenset()
+    """Further fields that are no secrets, as the Secret's owner declared."""
 
     def secrets(self) -> Iterator[str | bytes]:
         """The values in ``data`` that must never be written anywhere."""
@@ -73,7 +84,9 @@ class Credential:
             yield value
             if name == "valueBase64":
                 yield from _decoded(value)
-        yield from self.fields.values()
+        for name, value in self.fields.items():
+            # A host or a database may be given as a URL with a password.
+            yield from (secrets_in if is_secret(name, self.not_secret) else passwords_in)(value)
         yield from _client_secrets(self.options)
         yield from self._bare_keys()
         user, password = self.data.get(_USER_NAME), self.data.get("password")
@@ -95,17 +108,56 @@ class Credential:
             return
         if prefix and value.startswith(prefix):
             yield value.removeprefix(prefix)
+        if self.signature_scheme.algorithm == "basic":
+            yield base64.b64encode(value.encode()).decode()
+            yield value.partition(":")[2]
 
     @cached_property
     def signature_scheme(self) -> SignatureScheme:
         """How requests are signed, where the scheme is ``hmac``; raises InvalidSignatureSchemeError."""
         return signatures.parse(self.options)
 
-    @property
-    def user_name(self) -> str | None:
-        """Who logs in with it, where it has a user name."""
-        name = self.data.get(_USER_NAME)
-        return name if isinstance(name, str) else None
+    @cached_property
+    def rejections(self) -> Rejections | None:
+        """Which answers reject its access token; None for a credential that has none."""
+        if self.scheme != "oauth2":
+            return None
+        given = self.options.get("rejections")
+        return Rejections.of(given) if isinstance(given, Mapping) else _REJECTED_BY_STATUS
+
+
+def has_expired(credential: Credential, now: datetime) -> bool:
+    """Whether the platform has deleted it, or is about to."""
+    return credential.expires_at is not None and credential.expires_at <= now
+
+
+def by_scheme(credentials: Iterable[Credential]) -> list[list[Credential]]:
+    """The credentials of each auth scheme: several of one scheme are alternatives, while a secret is rotated."""
+    groups: dict[str, list[Credential]] = {}
+    for one in credentials:
+        scheme = json.dumps([one.scheme, one.options], sort_keys=True, default=str)
+        groups.setdefault(scheme, []).append(one)
+    return list(groups.values())
+
+
+def without_replaced(credentials: Sequence[Credential], now: datetime) -> list[Credential]:
+    """The credentials without those that have expired while another one for the same auth scheme has not."""
+    replaced = {
+        id(one)
+        for group in by_scheme(credentials)
+        if not all(has_expired(one, now) for one in group)
+        for one in group
+        if has_expired(one, now)
+    }
+    return [one for one in credentials if id(one) not in replaced]
+
+
+def client_id_of(options: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """The client's id of an OAuth 2.0 credential: its own, or else that of the scheme's grant."""
+    grant = options.get("grant")
+    named = grant.get(str(grant.get("type"))) if isinstance(grant, Mapping) else None
+    found = data.get("clientId") or (named.get("clientId") if isinstance(named, Mapping) else "")
+    return str(found or "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +171,53 @@ class Connection:
     credentials: tuple[Credential, ...]
     limits: RequestLimits | None = None
     """What the system allows; None: requests are sent at once."""
+    limit_answers: LimitAnswers = USUAL
+    """Which of its answers mean that there are too many requests."""
+    lists: ListDialects = NO_DIALECTS
+    """How its lists come in pages."""
+    graphql_path: str = GRAPHQL_PATH
+    """Where it answers GraphQL, below the base URL."""
     exposed: bool | None = None
     """Whether code may read the credentials: None where the template does not ask for it, False where the connection
     is not open to code."""
     refused: bool = False
     """Whether the platform has been told that the system refuses the credentials."""
+    fingerprint: str = ""
+    """Names the credentials in reports about them."""
+    system: str = ""
+    """The name of the system; empty if unknown."""
+
+    @cached_property
+    def alternatives(self) -> Sequence[Sequence[Credential]]:
+        """The credentials of each auth scheme, also those that have expired."""
+        return by_scheme(self.credentials)
+
+    @cached_property
+    def signature_schemes(self) -> Sequence[tuple[SignatureScheme, Credential]]:
+        """The credentials that verify signatures, with their schemes, also those that have expired."""
+        found = []
+        for credential in self.credentials:
+            if credential.scheme == "hmac":
+                try:
+                    found.append((credential.signature_scheme, credential))
+                except InvalidSignatureSchemeError:
+                    continue  # what is wrong with it is reported when a request is verified
+        return found
+
+    @cached_property
+    def verify_tokens(self) -> Sequence[Credential]:
+        """The credentials of type ``secret`` that challenges alone show, such as Meta's verify token in the query."""
+        places = [
+            (challenge.proof_in.kind, challenge.proof_in.name)
+            for scheme, _ in self.signature_schemes
+            for challenge in scheme.challenges
+            if challenge.proof == "secret" and challenge.proof_in
+        ]
+        return [
+            one
+            for one in self.credentials
+            if one.scheme == "secret" and (one.options.get("in"), one.options.get("name")) in places
+        ]
 
     def secrets(self) -> Iterator[str | bytes]:
         """The values that must never be written anywhere: the credentials', and a password in the URL."""
@@ -205,6 +299,8 @@ class Snapshot:
     keep_inputs: bool = False
     """Whether the run history keeps the inputs of direct webhooks and schedules."""
     schedules: ScheduleControls = field(default_factory=ScheduleControls)
+    file: str = ""
+    """The name of the connections file where it is from one."""
 
     @cached_property
     def static(self) -> Activation:
@@ -222,19 +318,17 @@ class Snapshot:
             return connection
         known = self.templates.get(template)
         if known is None:
-            raise UnknownTemplateError(template, {*self.templates, *self.connections})
+            raise UnknownTemplateError(template, {*self.templates, *self.connections}, file=self.file)
         if not known.dynamic:
-            raise TemplateNotLinkedError(template)
+            raise TemplateNotLinkedError(template, file=self.file)
         if activation is not None and activation.user is not None:
-            raise NoConnectionOfUserError(template, activation.user.external_id)
+            raise NoConnectionOfUserError(template, activation.user.external_id, file=self.file)
         raise DynamicTemplateError(template)
 
 
 def learn_secrets(redactor: Redactor, source: str, connections: Collection[Connection]) -> None:
-    """Have ``redactor`` know the secrets of ``connections``, and the names that their credentials log in with."""
-    secrets = (secret for connection in connections for secret in connection.secrets())
-    names = (credential.user_name for connection in connections for credential in connection.credentials)
-    redactor.replace(source, secrets, filter(None, names))
+    """Have ``redactor`` know the secrets of ``connections``."""
+    redactor.replace(source, (secret for connection in connections for secret in connection.secrets()))
 
 
 def parse(body: Any) -> Snapshot:
@@ -317,8 +411,13 @@ def _connection(template: str, body: dict[str, Any]) -> Connection:
         name=str(body.get("name", "")),
         template=template,
         base_url=str(body.get("baseUrl") or ""),
-        limits=_limits(where, body.get("limits")),
+        limits=_parsed(RequestLimits.parse, where, "limits", body),
+        limit_answers=_parsed(LimitAnswers.parse, where, "limits", body) or USUAL,
+        lists=_parsed(ListDialects.parse, where, "lists", body) or NO_DIALECTS,
+        graphql_path=str(body.get("graphqlPath") or GRAPHQL_PATH),
         refused=body.get("refused") is True,
+        fingerprint=str(body.get("fingerprint") or ""),
+        system=_system_name(body),
         exposed=bool(body["exposeToCode"]) if "exposeToCode" in body else None,
         credentials=tuple(
             parse_credential(_as_mapping(item, f"{where}.credentials[{index}]"))
@@ -327,13 +426,22 @@ def _connection(template: str, body: dict[str, Any]) -> Connection:
     )
 
 
-def _limits(where: str, content: Any) -> RequestLimits | None:
+def _system_name(body: Mapping[str, Any]) -> str:
+    system = body.get("system")
+    return str(system.get("name") or "") if isinstance(system, Mapping) else ""
+
+
+def _parsed(
+    parse: Callable[[Mapping[str, Any]], P], where: str, name: str, body: Mapping[str, Any]
+) -> P | None:
+    """A part of a connection; None where it has none."""
+    content = body.get(name)
     if not content:
         return None
     try:
-        return RequestLimits.parse(_as_mapping(content, f"{where}.limits"))
+        return parse(_as_mapping(content, f"{where}.{name}"))
     except ValueError as error:
-        raise ConfigurationError(f"{where}.limits: {error}") from None
+        raise ConfigurationError(f"{where}.{name}: {error}") from None
 
 
 def parse_credential(body: Mapping[str, Any]) -> Credential:
@@ -349,6 +457,7 @@ def parse_credential(body: Mapping[str, Any]) -> Credential:
         expires_at=_moment(body.get("expiresAt")),
         name=str(body.get("name") or ""),
         fields={key: value for key, value in _mapping(body, "fields").items() if isinstance(value, str)},
+        not_secret=frozenset(name for name in body.get("notSecret") or () if isinstance(name, str)),
     )
 
 

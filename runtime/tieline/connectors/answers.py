@@ -1,5 +1,6 @@
 """Answers of operations: read as the description says, and checked against it."""
 
+from codecs import BOM_UTF8
 from enum import StrEnum
 from typing import Any
 
@@ -74,7 +75,7 @@ async def read(description: Description, operation: Operation, response: aiohttp
     expects_json = body is not None and is_json(body.media_type)
     if is_json(media_type) or expects_json:
         try:
-            return orjson.loads(content)
+            return orjson.loads(content.removeprefix(BOM_UTF8))
         except ValueError:
             if is_json(media_type):
                 problem = "answer: is declared as JSON, and is none"

@@ -90,6 +90,11 @@ class Operation:
     """By status (``200``), range (``2XX``) or ``default``; None for an answer without a body."""
     pages: Mapping[str, Any] | None = None
     """How a list's pages follow each other; see ``tieline.connectors.paging``."""
+    document: str = ""
+    """What is sent to the System's GraphQL endpoint, with the body as its variables; empty for other operations.
+
+    The schemas of its answers are those of ``data``.
+    """
 
     def answer(self, status: int) -> tuple[bool, Body | None]:
         """Whether the description knows answers of a status, and their body."""
@@ -189,6 +194,7 @@ def _operation(key: str, item: Mapping[str, Any]) -> Operation:
             status: _body(answer) if answer else None for status, answer in item.get("answers", {}).items()
         },
         pages=item.get("pages"),
+        document=item.get("document", ""),
     )
 
 

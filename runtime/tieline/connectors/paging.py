@@ -6,7 +6,8 @@ from typing import Any
 
 from tieline.connectors.description import Description, Operation
 from tieline.errors import TielineError
-from tieline.patterns.pagination import CursorPages, LinkPages, NumberedPages, OffsetPages, Pages
+from tieline.patterns.list_pages import Pages
+from tieline_protocol.list_dialects import ListDialect, ListKind
 
 
 class NoPagesError(TielineError):
@@ -18,7 +19,7 @@ class NoPagesError(TielineError):
     ...     except NoPagesError as error:
     ...         return str(error)
     >>> run(orders)
-    'The description of shop does not say how the pages of getOrder follow each other; say it by pages= and …'
+    'Neither the description of shop nor the lists of its System say how the pages of getOrder follow each other; …'
     """
 
 
@@ -26,25 +27,45 @@ class NoPagesError(TielineError):
 class Paging:
     """How pages follow each other, and where each has its items."""
 
-    pages: Pages
-    items: str
+    pages: Pages | ListDialect
+    items: str | None
     parameters: frozenset[str] = frozenset()
     """Parameters of the query that paging itself sets."""
 
 
 def paging_of(
-    description: Description, operation: Operation, *, pages: Pages | None, items: str | None
+    description: Description,
+    operation: Operation,
+    *,
+    pages: Pages | None,
+    items: str | None,
+    system: ListDialect | None,
 ) -> Paging:
-    """The paging of an operation: as given, or as described. Raises NoPagesError."""
+    """The paging of an operation: as given, as described, or as its System says. Raises NoPagesError."""
     described = operation.pages or {}
-    found = pages or (_pages(described) if described else None)
+    if operation.document and pages is None:
+        if items is None and not described:
+            raise NoPagesError(
+                f"{operation.id} of {description.name} asks for no connection with the argument after: $name and "
+                "pageInfo { hasNextPage endCursor }"
+            )
+        place = described.get("items", "") if items is None else items
+        parameter = described.get("parameter", "after")
+        dialect = ListDialect(kind=ListKind.GRAPHQL, items=f"data.{place}", parameter=parameter)
+        return Paging(pages=dialect, items=None)
+    found = pages or (_dialect(described) if described else system)
     where = items if items is not None else described.get("items")
-    if found is None or where is None:
+    if found is None or (where is None and not isinstance(found, ListDialect)):
         raise NoPagesError(
-            f"The description of {description.name} does not say how the pages of {operation.id} follow each other; "
-            "say it by pages= and items="
+            f"Neither the description of {description.name} nor the lists of its System say how the pages of "
+            f"{operation.id} follow each other; set one of them, or give pages= and items="
         )
-    set_by = frozenset(found.first().parameters) if pages else set_by_paging(described)
+    if isinstance(found, ListDialect):
+        set_by = frozenset(
+            name for name in (found.parameter, found.limit_parameter) if name and not found.in_body
+        )
+    else:
+        set_by = frozenset(found.first().parameters)
     return Paging(pages=found, items=where, parameters=set_by)
 
 
@@ -54,21 +75,14 @@ def set_by_paging(described: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(name) for name in names if name)
 
 
-def _pages(described: Mapping[str, Any]) -> Pages:
-    kind = described["kind"]
-    if kind == "cursor":
-        return CursorPages(parameter=described["parameter"], next=described["next"])
-    if kind == "numbered":
-        return NumberedPages(
-            parameter=described["parameter"],
-            start=described.get("start", 1),
-            size_parameter=described.get("sizeParameter"),
-            size=described.get("size", 100),
-        )
-    if kind == "offset":
-        return OffsetPages(
-            parameter=described["parameter"],
-            limit_parameter=described["limitParameter"],
-            limit=described.get("limit", 100),
-        )
-    return LinkPages(next=described.get("next"))
+def _dialect(described: Mapping[str, Any]) -> ListDialect:
+    # The description has the fields of the answer, so a cursor that is missing is not at another place.
+    return ListDialect(
+        kind=ListKind(described["kind"]),
+        parameter=described.get("parameter", ""),
+        next=described.get("next") or "",
+        absent_at_end=True,
+        start=described.get("start"),
+        limit_parameter=described.get("sizeParameter") or described.get("limitParameter") or "",
+        limit=described.get("size") or described.get("limit"),
+    )

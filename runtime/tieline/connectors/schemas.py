@@ -11,6 +11,7 @@ MAX_FINDINGS = 5
 """Findings that one check lists."""
 _MASK = "it"
 _LONGEST = 300
+_VALUES = frozenset({"const", "default", "enum", "examples"})
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 
@@ -52,7 +53,8 @@ class Schemas:
         # Pods load no more than they need: most never call an operation.
         import jsonschema_rs  # noqa: PLC0415
 
-        whole = {**schema, "$defs": {name: self.named[name] for name in self._used(schema)}}
+        used = {name: discriminated(self.named[name]) for name in self._used(schema)}
+        whole = {**discriminated(schema), "$defs": used}
         try:
             return jsonschema_rs.validator_for(
                 whole, mask=_MASK, offline=True, pattern_options=jsonschema_rs.RegexOptions()
@@ -71,6 +73,40 @@ class Schemas:
                 found[name] = None
                 waiting += references(self.named[name])
         return list(found)
+
+
+def discriminated(schema: Any) -> Any:
+    """The schema with the alternative that the discriminator means, in place of all of them.
+
+    Alternatives are often so loose that a value fits several of them, of which ``oneOf`` would allow one. A value
+    without the discriminator may be any of them.
+    """
+    if isinstance(schema, list):
+        return [discriminated(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    plain = {key: _part(key, value) for key, value in schema.items()}
+    found = schema.get("discriminator")
+    if not isinstance(found, Mapping) or not isinstance(mapping := found.get("mapping"), Mapping):
+        return plain
+    name = found.get("propertyName")
+    members = [*plain.pop("oneOf", ()), *plain.pop("anyOf", ())]
+    meant = [
+        {"if": {"properties": {name: {"const": value}}}, "then": {"$ref": reference}}
+        for value, reference in mapping.items()
+    ]
+    choice = {
+        "if": {"required": [name]},
+        "then": {"properties": {name: {"enum": list(mapping)}}, "allOf": meant},
+        "else": {"anyOf": members},
+    }
+    return {**plain, "allOf": [*plain.get("allOf", ()), choice]}
+
+
+def _part(keyword: str, value: Any) -> Any:
+    if keyword == "properties" and isinstance(value, Mapping):
+        return {name: discriminated(one) for name, one in value.items()}
+    return value if keyword in _VALUES else discriminated(value)
 
 
 def references(schema: Any) -> Iterator[str]:

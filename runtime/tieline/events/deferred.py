@@ -4,6 +4,7 @@ import asyncio
 
 from tieline.events.queue import EventQueue, EventsUnavailableError, NoEvents
 from tieline.events.run_store import RunStore
+from tieline.events.wait_store import WaitStore
 from tieline_protocol.events import EventMetadata
 
 _WAIT_SECONDS = 2.0
@@ -25,6 +26,11 @@ class DeferredQueue:
     def runs(self) -> RunStore:
         """See EventQueue."""
         return self.target.runs
+
+    @property
+    def waits(self) -> WaitStore:
+        """See EventQueue."""
+        return self.target.waits
 
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """See EventQueue."""

@@ -1,16 +1,18 @@
 """Events as integration code sees them, and the tasks that run them."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from tieline.events.retry import Retry
+from tieline.events.retry import Reject, Retry
+from tieline_protocol.events import EventMetadata
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What a task is run for: its payload, and which attempt it is.
+    """What a task is run for, or has waited for: its payload, and which attempt it is.
 
     >>> async def order_created(ctx: Context, event: Event) -> None:
     ...     if event.attempt > 1:
@@ -34,6 +36,28 @@ class Event:
     """The run that this one repeats, if it is a replay."""
 
 
+def parsed_payload(payload: bytes) -> Any:
+    """A stored payload. Raises Reject where it is not JSON."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise Reject(f"The payload is not JSON: {error}") from None
+
+
+def event_of(metadata: EventMetadata, payload: bytes, *, attempt: int = 1) -> Event:
+    """A stored event as code sees it. Raises Reject for a payload that is not JSON."""
+    return Event(
+        id=metadata.event_id or metadata.run,
+        run_id=metadata.run,
+        task=metadata.task,
+        payload=parsed_payload(payload),
+        key=metadata.key,
+        attempt=attempt,
+        queued_at=datetime.fromtimestamp(metadata.queued_at, UTC),
+        replay_of=metadata.replay_of,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class EventTask:
     """A function that is run for events."""
@@ -45,6 +69,8 @@ class EventTask:
     """How many of (context, event) the function takes: 0, 1 or 2."""
     key: str | None = None
     """The field of the payload that has an event's key; dots lead into objects."""
+    shared_key: bool = False
+    """Whether its events wait for those of other tasks and users with the same key that share it, too."""
     retry: Retry = field(default_factory=Retry)
     timeout: float | None = None
     """Seconds; None is the pod's setting."""

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tieline.events.memory_waits import SavedRow
 from tieline.events.queue import EventsUnavailableError
+from tieline.events.run_store import KeptStep
 from tieline_protocol.events import HEADER, EventMetadata
 
 logger = logging.getLogger("tieline.events")
@@ -28,8 +30,13 @@ CREATE TABLE IF NOT EXISTS events (
   waits_until REAL,
   begun INTEGER NOT NULL DEFAULT 0
 );
-CREATE TABLE IF NOT EXISTS steps (
-  run TEXT, name TEXT, occurrence INTEGER, result BLOB NOT NULL, PRIMARY KEY (run, name, occurrence)
+CREATE TABLE IF NOT EXISTS recorded_steps (
+  run TEXT, name TEXT, occurrence INTEGER, place INTEGER NOT NULL, work TEXT NOT NULL, version TEXT NOT NULL,
+  result BLOB NOT NULL, PRIMARY KEY (run, name, occurrence)
+);
+CREATE TABLE IF NOT EXISTS waits (
+  kind TEXT, place TEXT, name TEXT, metadata TEXT NOT NULL, content BLOB NOT NULL, expires REAL NOT NULL,
+  saved_at REAL NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (kind, place, name)
 );
 CREATE TABLE IF NOT EXISTS ids (id TEXT PRIMARY KEY, seen REAL NOT NULL);
 """
@@ -108,7 +115,7 @@ class EventFile:
             return int(row[0]) if row else 0
 
     def wait(self, number: int, metadata: EventMetadata, until: float) -> None:
-        """An attempt ended, and the event is run again at a time."""
+        """An attempt ended, or something it waits for has come, and the event is run again at a time."""
         with self._database() as database:
             database.execute(
                 "UPDATE events SET metadata = ?, waits_until = ?, begun = 0 WHERE number = ?",
@@ -120,18 +127,65 @@ class EventFile:
         with self._database() as database:
             database.execute("DELETE FROM events WHERE number = ?", (number,))
 
-    def save_step(self, run: str, name: str, occurrence: int, result: bytes) -> None:
+    def save_step(self, run: str, step: KeptStep) -> None:
         """Keep a step's result."""
         with self._database() as database:
             database.execute(
-                "INSERT OR IGNORE INTO steps (run, name, occurrence, result) VALUES (?, ?, ?, ?)",
-                (run, name, occurrence, result),
+                "INSERT OR IGNORE INTO recorded_steps (run, name, occurrence, place, work, version, result) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run, step.name, step.occurrence, step.place, step.work, step.version, step.result),
             )
 
     def forget_steps(self, run: str) -> None:
         """Delete the results of a run that has ended."""
         with self._database() as database:
-            database.execute("DELETE FROM steps WHERE run = ?", (run,))
+            database.execute("DELETE FROM recorded_steps WHERE run = ?", (run,))
+
+    def save_wait_row(self, row: SavedRow) -> None:
+        """Write a row of waits; replaces the row with its key."""
+        with self._database() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO waits (kind, place, name, metadata, content, expires, saved_at, number) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    row.kind,
+                    row.place,
+                    row.name,
+                    row.metadata,
+                    row.content,
+                    row.expires,
+                    row.saved_at,
+                    row.number,
+                ),
+            )
+
+    def remove_wait_row(self, kind: str, place: str, name: str) -> None:
+        """Delete a row of waits."""
+        with self._database() as database:
+            database.execute(
+                "DELETE FROM waits WHERE kind = ? AND place = ? AND name = ?", (kind, place, name)
+            )
+
+    def wait_rows(self, *, now: float) -> list[SavedRow]:
+        """All rows of waits that have not expired; the others are deleted."""
+        with self._database() as database:
+            database.execute("DELETE FROM waits WHERE expires <= ?", (now,))
+            rows = database.execute(
+                "SELECT kind, place, name, metadata, content, expires, saved_at, number FROM waits ORDER BY number"
+            ).fetchall()
+        return [
+            SavedRow(
+                kind=kind,
+                place=place,
+                name=name,
+                metadata=metadata,
+                content=content,
+                expires=expires,
+                saved_at=saved_at,
+                number=number,
+            )
+            for kind, place, name, metadata, content, expires, saved_at, number in rows
+        ]
 
     def events(self) -> list[SavedEvent]:
         """All events, in the order in which they became ready."""
@@ -150,10 +204,26 @@ class EventFile:
             for number, metadata, payload, ready_at, waits_until in rows
         ]
 
-    def steps(self) -> list[tuple[str, str, int, bytes]]:
-        """All results: of run, name and occurrence."""
+    def steps(self) -> list[tuple[str, KeptStep]]:
+        """All steps, each with its run."""
         with self._database() as database:
-            return database.execute("SELECT run, name, occurrence, result FROM steps").fetchall()
+            rows = database.execute(
+                "SELECT run, name, occurrence, place, work, version, result FROM recorded_steps"
+            ).fetchall()
+        return [
+            (
+                run,
+                KeptStep(
+                    name=name,
+                    occurrence=occurrence,
+                    place=place,
+                    work=work,
+                    version=version,
+                    result=result,
+                ),
+            )
+            for run, name, occurrence, place, work, version, result in rows
+        ]
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from tieline.errors import reason
-from tieline.events.queue import EventsUnavailableError
+from tieline.events.queue import EventsUnavailableError, MessageTooLargeError
+from tieline.events.run_reports import RecordsRefusedError
 from tieline_common.backoff import exponential, jitter
 from tieline_protocol import run_records
 from tieline_protocol.run_records import RunRecord
@@ -31,27 +32,30 @@ _DISTANCE = 0.004
 events run one after the other nobody waits longer, where many end at a time they share messages."""
 _LONGEST_DISTANCE = 0.02
 _LINGER = 0.1
-"""How long a record waits for company that nobody waits for, in seconds."""
+"""How long a record that nobody waits for waits for others, in seconds."""
 _UNDER_WAY = frozenset(("queued", "running"))
 
 
 class HistoryWriter:
     """Collects records while the message before is on its way. Run ``run`` as a task."""
 
-    def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(self, write: Callable[[bytes], Awaitable[None]], *, linger: float = _LINGER) -> None:
+        """``linger`` is how long a record that nobody waits for waits for others, in seconds."""
         self._write = write
+        self._linger = linger
         self._waiting: deque[tuple[RunRecord, asyncio.Future[None] | None]] = deque()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._due: asyncio.TimerHandle | None = None
         self._input_bytes = 0
+        self._under_way = 0
         self.dropped = 0
-        """Records that nobody waits for and that were not written, because the engine was away for long."""
+        """Records that were not written: they were refused, or could not be written for long."""
 
     def add(self, record: RunRecord) -> None:
-        """Write a record soon. While the engine is away, the newest of these lose their inputs beyond a bound, and are
-        dropped beyond another one."""
+        """Write a record soon. While none can be written, the newest of these lose their inputs beyond a bound, and
+        are dropped beyond another one."""
         if len(self._waiting) >= _MAX_WAITING:
             self.dropped += 1
             return
@@ -59,7 +63,7 @@ class HistoryWriter:
             record = replace(record, input=None, request=None)
         self._append(record, None)
         if self._due is None:
-            self._due = asyncio.get_running_loop().call_later(_LINGER, self._write_soon)
+            self._due = asyncio.get_running_loop().call_later(self._linger, self._write_soon)
 
     async def write(self, record: RunRecord) -> None:
         """Write a record, and return once it is stored."""
@@ -97,9 +101,7 @@ class HistoryWriter:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
         except TimeoutError:
-            logger.warning(
-                "Records of %d runs could not be written: the event engine is away", len(self._waiting)
-            )
+            logger.warning("Records of %d runs could not be written", len(self._waiting) + self._under_way)
 
     async def _write_next(self) -> int:
         """How many records somebody waited for."""
@@ -127,21 +129,47 @@ class HistoryWriter:
                 futures.append(stored)
         if self._waiting:
             self._wake.set()
+        self._under_way = len(records)
+        await self._store(records)
+        self._under_way = 0
+        for one in futures:
+            if not one.done():
+                one.set_result(None)
+        return len(futures)
+
+    async def _store(self, records: list[RunRecord]) -> None:
+        """Returns once the records are stored; what is too large is stored without its details."""
         content = _encoded(records)
+        if not run_records.is_readable(content):
+            content = _encoded(_without_details(records))
         attempt = 0
         while True:
             try:
                 await self._write(content)
+                break
+            except MessageTooLargeError as error:
+                smaller = _encoded(_without_details(records))
+                if content == smaller:
+                    logger.error(
+                        "Records of %d runs are too large to be written: %s", len(records), reason(error)
+                    )
+                    self.dropped += len(records)
+                    break
+                content = smaller
+            except RecordsRefusedError as error:
+                logger.error("Records of %d runs were refused: %s", len(records), reason(error))
+                self.dropped += len(records)
                 break
             except EventsUnavailableError as error:
                 attempt += 1
                 if attempt == 1:
                     logger.warning("The run history cannot be written yet: %s", reason(error))
                 await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
-        for one in futures:
-            if not one.done():
-                one.set_result(None)
-        return len(futures)
+
+
+def _without_details(records: list[RunRecord]) -> list[RunRecord]:
+    """The records without what may be large: what became of the runs is still in the history."""
+    return [replace(record, input=None, request=None, steps=()) for record in records]
 
 
 def _encoded(records: list[RunRecord]) -> bytes:

@@ -9,12 +9,14 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tieline.events.memory_runs import MemoryRuns
+from tieline.events.memory_waits import MemoryWaits
 from tieline.events.queue import DeliveryHandler, EventsUnavailableError
+from tieline.events.wait_store import OpenWait
 from tieline_protocol import run_records
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunRecord
@@ -34,6 +36,8 @@ class _Stored:
     payload: bytes
     number: int
     """That of the file, or else counted; no two events have the same."""
+    waits_until: float | None = None
+    """When it is due; None once it no longer waits for a time."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class MemoryQueue:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     file: "EventFile | None" = None
     """Where they outlive the process; ``run`` waits until no other process runs them."""
+    keeps_history: bool = True
+    """Whether ``history`` has what runs report; with a ``file`` it has nothing."""
 
     def __post_init__(self) -> None:
         self._runs_file = self.file is None
@@ -61,9 +67,13 @@ class MemoryQueue:
         self._keys: dict[str, deque[_Stored]] = {}
         """Events with a key, oldest first; the first one of each is in ``_ready``, waits, or runs."""
         self._later: list[tuple[float, int, _Stored]] = []
+        """What waits, by time. An entry of an event that was woken since has another time than the event."""
+        self._waiting: dict[str, _Stored] = {}
+        """What waits, by run."""
         self._numbers = itertools.count()
         self._ids: dict[str, float] = {}
-        self.runs = MemoryRuns(self.file)
+        self.waits = MemoryWaits(self.file, clock=self.clock, wake=self._wake)
+        self.runs = MemoryRuns(self.file, forgotten=self.waits.forget_outcomes)
         self._deliveries: dict[str, float] = {}
         self._changed = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
@@ -71,13 +81,15 @@ class MemoryQueue:
     @property
     def next_due(self) -> float | None:
         """When the next event that waits is due (seconds since 1970); None when none waits."""
+        while self._later and self._later[0][2].waits_until != self._later[0][0]:
+            heapq.heappop(self._later)
         return self._later[0][0] if self._later else None
 
     @property
     def pending(self) -> int:
         """Events that are ready, wait or run."""
         behind = sum(len(events) - 1 for events in self._keys.values())
-        return len(self._ready) + len(self._later) + len(self._running) + behind
+        return len(self._ready) + len(self._waiting) + len(self._running) + behind
 
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """See EventQueue."""
@@ -118,7 +130,7 @@ class MemoryQueue:
 
     async def add_history(self, content: bytes) -> None:
         """See EventQueue."""
-        if self.file is None:  # nobody reads it on a desk
+        if self.file is None and self.keeps_history:
             self.history.extend(run_records.decode(content))
 
     async def run_ready(self, handle: DeliveryHandler) -> int:
@@ -168,6 +180,7 @@ class MemoryQueue:
             return
         await self.file.hold()
         self.runs.read()
+        self.waits.read()
         now = self.clock()
         for saved in self.file.events():
             stored = _Stored(saved.metadata, saved.payload, saved.number)
@@ -194,9 +207,8 @@ class MemoryQueue:
 
     def _enqueue(self, stored: _Stored, until: float | None = None) -> None:
         """Behind the others of its key; the first of a key waits ``until`` a time, or is ready."""
-        key = stored.metadata.key
-        if key is not None:
-            events = self._keys.setdefault(key, deque())
+        if stored.metadata.key is not None:
+            events = self._keys.setdefault(stored.metadata.key_hash, deque())
             events.append(stored)
             if len(events) > 1:
                 return
@@ -207,13 +219,25 @@ class MemoryQueue:
         self._changed.set()
 
     def _wait(self, stored: _Stored, until: float) -> None:
+        stored.waits_until = until
+        self._waiting[stored.metadata.run] = stored
         heapq.heappush(self._later, (until, stored.number, stored))
         self._changed.set()
 
+    def _wake(self, run: str) -> None:
+        """Continue a run now that waits for a time."""
+        stored = self._waiting.get(run)
+        if stored is not None:
+            if self.file is not None:
+                self.file.wait(stored.number, stored.metadata, self.clock())
+            self._wait(stored, self.clock())
+
     def _take_due(self) -> None:
-        while self._later and self._later[0][0] <= self.clock():
+        while (due := self.next_due) is not None and due <= self.clock():
             stored = heapq.heappop(self._later)[2]
-            events = self._keys.get(stored.metadata.key or "")
+            stored.waits_until = None
+            self._waiting.pop(stored.metadata.run, None)
+            events = self._keys.get(stored.metadata.key_hash)
             if events and events[0] is stored:
                 self._ready.append(stored)
             else:
@@ -232,9 +256,9 @@ class MemoryQueue:
         """It has ended, and its key goes on with the next event."""
         if self.file is not None:
             self.file.remove(stored.number)
-        key = stored.metadata.key
-        events = self._keys.get(key) if key is not None else None
-        if not events or key is None or events[0] is not stored:
+        key = stored.metadata.key_hash
+        events = self._keys.get(key)
+        if not events or events[0] is not stored:
             return
         events.popleft()
         if events:
@@ -271,15 +295,21 @@ class _MemoryDelivery:
         """See Delivery."""
         self._queue._finish(self._stored)
 
-    async def wait(self, metadata: EventMetadata, until: float) -> bool:
+    @property
+    def key_hash(self) -> str | None:
+        """See Delivery."""
+        return None if self.metadata.key is None else self.metadata.key_hash
+
+    async def wait(self, metadata: EventMetadata, until: float, waits: Collection[OpenWait] = ()) -> bool:
         """See Delivery."""
         self._stored.metadata = replace(metadata, key=self._stored.metadata.key)
         if self._queue.file is not None:
             self._queue.file.wait(self._stored.number, self._stored.metadata, until)
         self._queue._wait(self._stored, until)
+        await self._queue.waits.begin(waits)
         return True
 
-    async def bury(self, metadata: EventMetadata, error: str) -> None:
+    async def dead_letter(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
         self._queue.dead_letters.append(DeadLetter(metadata, self.payload, error))
 
@@ -290,5 +320,5 @@ class _MemoryDelivery:
     async def release(self) -> None:
         """See Delivery. The file says what it says, and this process has the event until it ends."""
 
-    async def hand_back(self) -> None:
+    async def ack_duplicate(self) -> None:
         """See Delivery. Nothing is handed out twice here."""

@@ -1,9 +1,11 @@
 """Results of steps in memory, and on a desk also in its file."""
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tieline.events.run_store import RunTakenOver, StepsClaim
+from tieline.events.run_store import KeptStep, RunTakenOver, StepPlace, StepsClaim
+from tieline_protocol.event_streams import hashed
 
 if TYPE_CHECKING:
     from tieline.events.event_file import EventFile  # pods do not need SQLite
@@ -12,48 +14,58 @@ if TYPE_CHECKING:
 class MemoryRuns:
     """See RunStore."""
 
-    def __init__(self, file: "EventFile | None" = None) -> None:
+    def __init__(
+        self, file: "EventFile | None" = None, *, forgotten: Callable[[str], None] = lambda run: None
+    ) -> None:
+        """``forgotten`` is called with each run whose steps are removed."""
         self._file = file
+        self._forgotten = forgotten
         self._numbers = itertools.count()
-        self._steps: dict[str, dict[tuple[str, int], bytes]] = {}
+        self._steps: dict[str, dict[StepPlace, KeptStep]] = {}
         self._claims: dict[str, int] = {}
 
     def read(self) -> None:
         """Take over what other processes have left in the file."""
         if self._file is not None:
-            for run, name, occurrence, result in self._file.steps():
-                self._steps.setdefault(run, {})[name, occurrence] = result
+            for run, step in self._file.steps():
+                self._steps.setdefault(run, {})[_place(step)] = step
 
-    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
+    async def step_result(self, run: str, step: StepPlace, *, claim: StepsClaim) -> KeptStep:
         """See RunStore."""
-        return self._steps.get(run, {}).get((name, occurrence))
+        try:
+            return self._steps[run][step]
+        except KeyError:
+            raise RunTakenOver from None
 
     async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
         """See RunStore."""
-        claim = StepsClaim(next(self._numbers), any_kept or run in self._claims or run in self._steps)
+        recorded = tuple(self._steps.get(run, ()))
+        claim = StepsClaim(next(self._numbers), any_kept or run in self._claims or bool(recorded), recorded)
         self._claims[run] = claim.number
         return claim
 
-    async def save_step(
-        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
-    ) -> None:
+    async def save_step(self, run: str, step: KeptStep, *, claim: StepsClaim) -> None:
         """See RunStore."""
         if self._claims.get(run) != claim.number:
             raise RunTakenOver
-        steps = self._steps.setdefault(run, {})
         if self._file is not None:
-            self._file.save_step(run, name, occurrence, content)
-        steps[name, occurrence] = content
+            self._file.save_step(run, step)
+        self._steps.setdefault(run, {})[_place(step)] = step
 
     async def forget_steps(self, run: str) -> None:
         """See RunStore."""
         self._claims.pop(run, None)
+        self._forgotten(run)
         if self._steps.pop(run, None) and self._file is not None:
             self._file.forget_steps(run)
 
     async def is_cancelled(self, run: str) -> bool:
         """Whoever cancels a run does so in this process."""
         return False
+
+    async def interruption(self, run: str) -> None:
+        """Runs end with this process."""
+        return
 
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """Nobody else could have ended it."""
@@ -62,3 +74,7 @@ class MemoryRuns:
     async def end_of(self, run: str) -> bytes | None:
         """See ``claim_end``."""
         return None
+
+
+def _place(step: KeptStep) -> StepPlace:
+    return StepPlace(name_hash=hashed(step.name), occurrence=step.occurrence, place=step.place)

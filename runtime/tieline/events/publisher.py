@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from tieline.errors import TielineError
@@ -11,14 +12,17 @@ from tieline.events.delivery_memory import DeliveryMemory
 from tieline.events.event import EventTask
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import EventQueue, EventTooLargeError
-from tieline.events.retry import seconds_of
+from tieline.events.retry import Retry, seconds_of
 from tieline.execution.ulids import new_ulid
 from tieline.plain_json import encode
 from tieline_protocol.event_streams import MAX_EVENT_BYTES
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunRecord
+from tieline_protocol.waits import WaitRule, payload_size_problem
 
 _MAX_ID = 200
+_ENDS_WAITS = Retry()
+"""Of an event without a task, for which runs wait."""
 MAX_KEY = 500
 
 
@@ -34,11 +38,11 @@ class UnknownTaskError(TielineError):
     "There is no task 'order.craeted' for events (there are: 'order.created'); write …"
     """
 
-    def __init__(self, task: str, known: Mapping[str, EventTask]) -> None:
+    def __init__(self, task: str, known: Collection[str]) -> None:
         names = ", ".join(repr(name) for name in sorted(known)) or "none"
         super().__init__(
             f"There is no task {task!r} for events (there are: {names}); write `@integration.event({task!r})` on the "
-            "function that is to run"
+            f"function that is to run, or `integration.waits_for({task!r})` where runs wait for it"
         )
 
 
@@ -53,14 +57,16 @@ class Publisher:
         history: HistoryWriter | None = None,
         version: str = "",
         clock: Callable[[], float] = time.time,
+        waits: Mapping[str, Sequence[WaitRule]] = MappingProxyType({}),
     ) -> None:
-        """``version`` is the name of the ProjectVersion that publishes."""
+        """``version`` is the name of the ProjectVersion that publishes. ``waits`` has what the code waits for."""
         self._queue = queue
         self.deliveries = DeliveryMemory(queue, clock=clock)
         """The requests of senders that were accepted."""
         self._history = history
         self._version = version
         self._tasks = tasks
+        self.waits = waits
         self._clock = clock
 
     async def publish(
@@ -78,16 +84,18 @@ class Publisher:
     ) -> str | None:
         """Stores an event and returns its run's id, ``run`` or a new one; see ``Context.publish``."""
         known = self._tasks.get(task)
-        if known is None:
-            raise UnknownTaskError(task, self._tasks)
+        if known is None and task not in self.waits:
+            raise UnknownTaskError(task, {*self._tasks, *self.waits})
         content = encode(payload).encode()
         if len(content) > MAX_EVENT_BYTES:
             raise EventTooLargeError(
                 f"The payload for {task!r} has {len(content):,} bytes; at most {MAX_EVENT_BYTES:,} are kept: store "
                 "it elsewhere, and publish where it is"
             )
+        if task in self.waits and (problem := payload_size_problem(task, len(content))):
+            raise EventTooLargeError(problem)
         now = self._clock()
-        if key is None:
+        if key is None and known is not None:
             key = known.key_of(json.loads(content) if known.key else None)
         metadata = EventMetadata(
             run=run or new_ulid(),
@@ -96,12 +104,12 @@ class Publisher:
             queued_at=now,
             user=_checked("user", user, MAX_KEY),
             key=_checked("key", key, MAX_KEY),
+            shared_key=known is not None and known.shared_key,
             event_id=_checked("id", id, _MAX_ID),
             traceparent=traceparent,
         )
-        stored = await self.store(
-            metadata, content, attempts=known.retry.attempts, until=seconds_of(delay, at, now)
-        )
+        attempts = (known.retry if known is not None else _ENDS_WAITS).attempts
+        stored = await self.store(metadata, content, attempts=attempts, until=seconds_of(delay, at, now))
         return metadata.run if stored else None
 
     async def store(
@@ -129,6 +137,7 @@ class Publisher:
             user=metadata.user,
             version=self._version,
             key=metadata.key,
+            shared_key=metadata.shared_key,
             event_id=metadata.event_id,
             next_attempt_at=until,
             replay_of=metadata.replay_of,

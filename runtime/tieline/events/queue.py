@@ -1,11 +1,13 @@
 """The port to whatever keeps events: the engine in a pod, memory on one's own desk and in tests."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Protocol
 
 from tieline.errors import TielineError
 from tieline.events.memory_runs import MemoryRuns
+from tieline.events.memory_waits import MemoryWaits
 from tieline.events.run_store import RunStore
+from tieline.events.wait_store import OpenWait, WaitStore
 from tieline_protocol.events import EventMetadata
 
 
@@ -65,13 +67,17 @@ class Delivery(Protocol):
     async def done(self) -> None:
         """It has run to its end."""
 
-    async def wait(self, metadata: EventMetadata, until: float) -> bool:
-        """Hand it out again with ``metadata`` at a time (seconds since 1970).
+    @property
+    def key_hash(self) -> str | None:
+        """The hash of the key in whose order it is delivered; None for an event without a key."""
+
+    async def wait(self, metadata: EventMetadata, until: float, waits: Collection[OpenWait] = ()) -> bool:
+        """Hand it out again with ``metadata`` at a time (seconds since 1970), or once something ends one of ``waits``.
 
         False where somebody has cancelled its run meanwhile: then it is done.
         """
 
-    async def bury(self, metadata: EventMetadata, error: str) -> None:
+    async def dead_letter(self, metadata: EventMetadata, error: str) -> None:
         """Keep a dead letter of it; ``done`` comes after that. Raises QueueFullError where there is no room."""
 
     async def set_aside(self, metadata: EventMetadata, until: float) -> bool:
@@ -80,7 +86,7 @@ class Delivery(Protocol):
     async def release(self) -> None:
         """Let go of an event that could not be settled: after a while it is handed out as it was. Raises nothing."""
 
-    async def hand_back(self) -> None:
+    async def ack_duplicate(self) -> None:
         """Let go of an event that this process has settled after it was handed out again.
 
         Raises EventsUnavailableError.
@@ -97,6 +103,10 @@ class EventQueue(Protocol):
     @property
     def runs(self) -> RunStore:
         """What is kept of the events that are tried again."""
+
+    @property
+    def waits(self) -> WaitStore:
+        """The stored waits."""
 
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """Store an event, for a time (seconds since 1970) or for now; returns once it cannot get lost.
@@ -121,19 +131,21 @@ class EventQueue(Protocol):
 
 
 class NoEvents:
-    """Where there is no engine."""
+    """Where nothing keeps events."""
 
     @property
     def runs(self) -> RunStore:
         """Nothing is run that could have steps."""
         return MemoryRuns()
 
+    @property
+    def waits(self) -> WaitStore:
+        """Nothing is run that could wait."""
+        return MemoryWaits()
+
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """Raises EventsUnavailableError."""
-        raise EventsUnavailableError(
-            "Events need the event engine, which this installation does not have (TIELINE_ENGINE_URL); see "
-            "docs/install.md"
-        )
+        raise EventsUnavailableError("Nothing keeps events here")
 
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
         """See ``publish``; there is nothing to hand out."""

@@ -1,20 +1,39 @@
 """What one run has of events: it publishes, and where it is tried again it has steps."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from tieline.errors import TielineError
+from tieline.events.event import Event, event_of
 from tieline.events.publisher import Publisher
+from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
 from tieline.execution.ulids import derived_ulid
 from tieline.plain_json import encode
 from tieline.telemetry.spans import current_span
 from tieline.telemetry.trace_context import traceparent
 from tieline_protocol.event_streams import hashed
+from tieline_protocol.waits import MAX_VALUE, MAX_WAIT_SECONDS, matched_text
 
 _MAX_PUBLISHED = 200
 _HASH = 16
+
+
+class UndeclaredWaitError(TielineError):
+    """The code waits for an event that it has not declared with ``integration.waits_for``.
+
+    >>> issubclass(UndeclaredWaitError, TielineError)
+    True
+    """
+
+    def __init__(self, name: str, fields: Sequence[str]) -> None:
+        match = f", match={list(fields)!r}" if fields else ""
+        super().__init__(
+            f"This wait for {name!r} is not declared; write `integration.waits_for({name!r}{match})` below "
+            "`integration = Integration()`"
+        )
 
 
 class RunEvents:
@@ -27,13 +46,16 @@ class RunEvents:
         run: str,
         user: str | None,
         steps: RunSteps | None = None,
+        waits: RunWaits | None = None,
         published: Sequence[str] = (),
     ) -> None:
-        """``published``: hashes of what earlier attempts of the run have published."""
+        """``waits``: of a version whose code declares waits. ``published``: hashes of what earlier attempts of the run
+        have published."""
         self._publisher = publisher
         self._run = run
         self._user = user
         self._steps = steps
+        self._waits = waits
         self._earlier = Counter(published)
         self._published = list(published)
         self._places: Counter[str] = Counter()
@@ -94,10 +116,43 @@ class RunEvents:
             self._published.append(content)
         return run or stored
 
-    async def step(self, name: str, call: Callable[[], Any]) -> Any:
-        """See ``Context.step``; ``call`` returns a value, or something to await."""
+    async def wait_for(
+        self,
+        name: str,
+        match: Mapping[str, Any] | None,
+        duration: float | timedelta,
+        *,
+        in_order: bool | None = None,
+        handles_error: bool = False,
+    ) -> Event | None:
+        """See ``Context.wait_for``, and ``RunSteps.begin`` for the rest."""
+        if self._steps is None:
+            raise StepsNotAvailableError
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+        if not 0 < seconds <= MAX_WAIT_SECONDS:
+            raise ValueError(
+                f"The timeout of a wait is from 0 to {MAX_WAIT_SECONDS / 86400:g} days, not {seconds:g} seconds"
+            )
+        values = {field: _compared(field, value) for field, value in (match or {}).items()}
+        rule = next(
+            (one for one in self._publisher.waits.get(name, ()) if set(one.fields) == values.keys()), None
+        )
+        if rule is None or self._waits is None:
+            raise UndeclaredWaitError(name, sorted(values))
+        found = await self._waits.wait_for(
+            name,
+            rule.index(values, self._user),
+            seconds,
+            keep=rule.keep,
+            in_order=in_order,
+            handles_error=handles_error,
+        )
+        return None if found is None else event_of(found.metadata, found.payload)
+
+    async def step(self, name: str, call: Callable[[], Any], *, work: str = "") -> Any:
+        """See ``Context.step``; ``call`` returns a value, or something to await. ``work`` is from ``work_of``."""
         steps = self.steps
-        step = await steps.begin(name)
+        step = await steps.begin(name, work=work)
         if step.result is not None:
             return await steps.finish(step, None)
         try:
@@ -109,3 +164,14 @@ class RunEvents:
             steps.failed(step, error)
             raise
         return await steps.finish(step, value)
+
+
+def _compared(field: str, value: Any) -> str:
+    """A value of ``match`` as it is compared. Raises ValueError."""
+    text = matched_text(value)
+    if text is None:
+        raise ValueError(
+            f"match: {field!r} is compared with a text, a number or a bool of at most {MAX_VALUE} characters, "
+            f"not with {type(value).__name__}"
+        )
+    return text

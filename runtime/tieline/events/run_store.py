@@ -1,11 +1,38 @@
 """The port to what is kept of runs that are tried again: results of their steps, and how they ended."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
 
 class RunTakenOver(BaseException):
     """Ends a run that another pod may have begun with meanwhile: it must not record anything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPlace:
+    """Which step was recorded, and where in the run's sequence."""
+
+    name_hash: str
+    """``hashed`` of its name."""
+    occurrence: int
+    place: int
+    """Its position among the steps that run one after the other, from 1; 0 for steps without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptStep:
+    """A step that is done, with its result as JSON."""
+
+    name: str
+    occurrence: int
+    place: int
+    """See StepPlace."""
+    work: str
+    """A hash of the function and its arguments; empty where they are not compared."""
+    version: str
+    """The version whose code did it."""
+    result: bytes
 
 
 @dataclass(frozen=True)
@@ -15,6 +42,16 @@ class StepsClaim:
     number: int
     any_kept: bool
     """Whether something may be kept for the run already: results of steps, attempts, or that it has ended."""
+    recorded: Collection[StepPlace] = ()
+    """All steps that were recorded before the claim."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interruption:
+    """Why a pod ended in the middle of an attempt."""
+
+    attempt: int
+    reason: str
 
 
 class RunStore(Protocol):
@@ -23,22 +60,17 @@ class RunStore(Protocol):
     All of it raises EventsUnavailableError.
     """
 
-    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
-        """What ``save_step`` kept before the claim; None where there is nothing, and never will be of others.
-
-        Raises RunTakenOver where there is nothing and the run has ended.
-        """
-
     async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
-        """Let one attempt alone save steps of the run from now on. What others have saved before can be read then.
+        """Let one attempt alone save steps of the run from now on, and list what others have saved before.
 
         Where ``any_kept`` is false, it is looked for: an engine that was killed may hand out an event as if for the
-        first time.
+        first time. Raises RunTakenOver where the run has ended.
         """
 
-    async def save_step(
-        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
-    ) -> None:
+    async def step_result(self, run: str, step: StepPlace, *, claim: StepsClaim) -> KeptStep:
+        """A step that the claim lists. Raises RunTakenOver where the run has ended since."""
+
+    async def save_step(self, run: str, step: KeptStep, *, claim: StepsClaim) -> None:
         """Keep a step's result. Raises RunTakenOver where another attempt has claimed the steps."""
 
     async def forget_steps(self, run: str) -> None:
@@ -46,6 +78,9 @@ class RunStore(Protocol):
 
     async def is_cancelled(self, run: str) -> bool:
         """Whether somebody has cancelled the run lately, wherever it was."""
+
+    async def interruption(self, run: str) -> Interruption | None:
+        """Why a pod ended in the middle of the run; None if it is not known."""
 
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """Remember for a while how a run has ended. None where this is its first end, else what ``end_of`` returns."""

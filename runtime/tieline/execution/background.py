@@ -7,13 +7,15 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import Any
 
 from tieline.errors import TielineError, reason
 from tieline.execution.fair_limiter import FairLimiter, Slot
+from tieline.execution.tags import background_tags
 from tieline.execution.ulids import new_ulid
 from tieline.run_deadline import begin_deadline
-from tieline.telemetry.logs import end_run
+from tieline.telemetry.logs import current_activation, end_run
 from tieline.telemetry.metrics import Outcome, RunMetrics
 from tieline.telemetry.spans import Span, Tracer, Value
 
@@ -44,6 +46,23 @@ class TooMuchBackgroundWorkError(TielineError):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class EndedWork:
+    """A piece of background work that has ended."""
+
+    id: str
+    """Of its run."""
+    name: str
+    span: Span
+    user: str
+    """External id of the activation's user; empty for the static activation."""
+    activation: str
+    """Id of the activation."""
+    error: BaseException | None
+    tags: dict[str, str]
+    """Those that the run had when it asked for it, and its own."""
+
+
 class BackgroundWork:
     """Runs what ``ctx.background`` is given. It takes turns with the runs, as its activation's."""
 
@@ -56,14 +75,16 @@ class BackgroundWork:
         counts: RunMetrics | None = None,
         most: int = 1000,
         timeout: float | None = 300.0,
+        ended: Callable[[EndedWork], None] = lambda _: None,
     ) -> None:
-        """``most`` pieces may wait or run; each is stopped after ``timeout`` seconds."""
+        """``most`` pieces may wait or run; each is stopped after ``timeout`` seconds, and handed to ``ended``."""
         self._turns = turns or FairLimiter(most=100)
         self._tracer = tracer or Tracer(lambda _: None)
         self._threads = threads
         self._counts = counts or RunMetrics()
         self._most = most
         self._timeout = timeout or None
+        self._ended = ended
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -93,6 +114,7 @@ class BackgroundWork:
 
     async def _run(self, key: str, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         name = getattr(work, "__name__", type(work).__name__)
+        tags = background_tags.get()
         try:
             await self._turns.wait(key, bounded=False)
         except asyncio.CancelledError:
@@ -104,21 +126,29 @@ class BackgroundWork:
         started = time.perf_counter()
         outcome: Outcome = "interrupted"
         # A run of its own, in the trace and the execution of the run that asked for it.
+        run = new_ulid()
         attributes: dict[str, Value] = {
             "background": True,
-            "run.id": new_ulid(),
+            "run.id": run,
             "run.kind": "background",
             "run.task": name,
         }
+        span = self._tracer.span(f"background {name}", attributes=attributes)
+        error: BaseException | None = None
         try:
-            with self._tracer.span(f"background {name}", attributes=attributes) as span:
-                outcome = await self._limited(name, span, self._begun(slot, work, args, kwargs))
+            with span:
+                outcome, error = await self._limited(name, span, self._begun(slot, work, args, kwargs))
+        except BaseException as stopped:
+            error = stopped
+            raise
         finally:
             slot.release()
             end_run()
             self._counts.add("background", name, outcome, time.perf_counter() - started)
+            self._ended(EndedWork(run, name, span, key, current_activation.get() or "", error, tags or {}))
 
-    async def _limited(self, name: str, span: Span, work: Awaitable[Any]) -> Outcome:
+    async def _limited(self, name: str, span: Span, work: Awaitable[Any]) -> tuple[Outcome, Exception | None]:
+        """How it ended, and why it failed."""
         try:
             begin_deadline(asyncio.get_running_loop().time(), self._timeout)
             async with asyncio.timeout(self._timeout) as deadline:
@@ -128,13 +158,14 @@ class BackgroundWork:
             raise
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired():
-                span.fail(TimeoutError(f"stopped after {self._timeout:g} seconds"))
+                error = TimeoutError(f"stopped after {self._timeout:g} seconds")
+                span.fail(error)
                 logger.error("Background work %s was stopped after %g seconds", name, self._timeout)
-                return "timed_out"
+                return "timed_out", error
             span.fail(error)
             logger.exception("Background work %s failed: %s", name, reason(error))
-            return "failed"
-        return "succeeded"
+            return "failed", error
+        return "succeeded", None
 
     async def _begun(self, slot: Slot, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if inspect.iscoroutine(work):

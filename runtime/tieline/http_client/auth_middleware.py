@@ -1,9 +1,12 @@
 """Traces and authenticates each request of a connection as it is sent, and once more with another token after a 401."""
 
+import time
+from asyncio import wait_for
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+from aiohttp import ClientError, ClientHandlerType, ClientRequest, ClientResponse
 from aiohttp.payload import BytesPayload
 from yarl import URL
 
@@ -19,6 +22,14 @@ from tieline.telemetry.client_spans import answered, sending
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Tracer
 
+REFUSALS = frozenset({401, 403})
+EXPIRED, REVOKED = "expired", "revoked"
+_REFUSED = 401
+"""Status that is reported for an answer that rejects the token."""
+_SHORT_BODY = 4096
+_BODY_SECONDS = 1.0
+_LONGEST_SAID = 500
+
 
 @dataclass(eq=False, slots=True)
 class AuthMiddleware:
@@ -28,8 +39,9 @@ class AuthMiddleware:
     the innermost one, so what it signs is what is sent. A redirect that keeps the body (307, 308) brings it as
     the last hop sent it: it is put back to what the author gave before anything else happens.
 
-    After a 401 the request is sent once more when ``tokens`` has another access token and its body is still
-    there: a request that was not let in has done nothing.
+    After an answer that means an expired token (401 unless the auth scheme says otherwise), the request is sent once
+    more when ``tokens`` has another access token and its body is still there: a request that was not let in has done
+    nothing.
     """
 
     connection: Connection
@@ -44,15 +56,23 @@ class AuthMiddleware:
     _sent: bool = False
     _given: BytesPayload | None = None
     _repeated: bool = False
+    _judged: tuple[ClientResponse, str] | None = None
+    """The last answer, and what it says of the access token: bodies are read for it once."""
     _is_unclear: bool = False
     """Whether the last answer is a 401 that another access token could have changed."""
 
     async def __call__(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
         response = await self._traced(request, send)
-        if self.outcomes is not None and not self._is_unclear:
-            self.outcomes.answered(self.connection, response.status)
+        limit = self.connection.limit_answers.read(response.status, response.headers, now=time.time())
         if isinstance(response, Response):
-            response.describe(template=self.connection.template, redact=self.redact)
+            connection = self.connection
+            response.describe(template=connection.template, redact=self.redact, system=connection.system)
+            response.limit = limit
+        is_limited = limit is not None and limit.refused
+        if self.outcomes is not None and not self._is_unclear and not is_limited:
+            verdict = await self._verdict(response)
+            said = await _said(response) if verdict or response.status in REFUSALS else ""
+            self.outcomes.answered(self.connection, _REFUSED if verdict else response.status, said)
         return response
 
     async def _traced(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
@@ -87,7 +107,7 @@ class AuthMiddleware:
         url, headers = request.url, request.headers.copy()
         await self._apply(request, connection)
         response = await send(request)
-        if response.status != 401 or self._repeated:
+        if self._repeated or await self._verdict(response) != EXPIRED:
             return response
         if not _is_there_again(request):
             self._is_unclear = any(one.scheme == "oauth2" for one in connection.credentials)
@@ -103,6 +123,26 @@ class AuthMiddleware:
         await self._wait()
         await self._apply(request, other)
         return await send(request)
+
+    async def _verdict(self, response: ClientResponse) -> str:
+        """What an answer says of the access token, by the auth schemes: ``EXPIRED``, ``REVOKED`` or nothing."""
+        if self._judged is None or self._judged[0] is not response:
+            self._judged = response, await self._judge(response)
+        return self._judged[1]
+
+    async def _judge(self, response: ClientResponse) -> str:
+        found = ""
+        for credential in self.connection.credentials:
+            if (rejections := credential.rejections) is None:
+                continue
+            document = None
+            if isinstance(response, Response) and {None, response.status} & rejections.reads_bodies_of:
+                document = await response.arrived_json(seconds=_BODY_SECONDS)
+            if any(one.holds(response.status, document) for one in rejections.revoked):
+                return REVOKED
+            if any(one.holds(response.status, document) for one in rejections.expired):
+                found = EXPIRED
+        return found
 
     async def _wait(self) -> None:
         """Wait until the connection's limits allow a further request; the permit of the first one is its, too."""
@@ -125,6 +165,16 @@ class AuthMiddleware:
             self._given = _payload(request, await prepared.read())
         if prepared.content and (prepared.replaced or not isinstance(before, BytesPayload)):
             await request.update_body(_payload(request, prepared.content))
+
+
+async def _said(response: ClientResponse) -> str:
+    """The beginning of a refusal's body, which can still be read."""
+    if not isinstance(response, Response):
+        return ""
+    if response.content_length is not None and 0 < response.content_length <= _SHORT_BODY:
+        with suppress(TimeoutError, ClientError):
+            await wait_for(response.content.wait_eof(), _BODY_SECONDS)
+    return response.excerpt(longest=_LONGEST_SAID)
 
 
 def _is_there_again(request: ClientRequest) -> bool:

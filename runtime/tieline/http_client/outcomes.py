@@ -1,6 +1,8 @@
-"""Tells the platform that a system refuses a connection's credentials, and that it accepts them again.
+"""Reports to the platform that a system refuses a connection's credentials, that it accepts them again, and that
+requests succeed.
 
-Reports are few: one when refusals begin, one a minute while they go on, one when a request is accepted.
+Reports are few: one when refusals begin, one a minute while they go on, one when a request is accepted, and one in ten
+minutes while requests succeed.
 """
 
 import asyncio
@@ -25,6 +27,8 @@ _REMEMBERED = 1000
 # A system may forbid single things with 403; it does so to all requests if it refuses the credentials.
 _FORBIDDEN_IN_A_ROW = 3
 _AGAIN_SECONDS = 60.0
+_SUCCESS_SECONDS = 600.0
+_SUCCESSES = 10_000
 _OTHER_SECONDS = 5.0
 _SHORTEST_WAIT = 0.1
 # What says nothing about the credentials: proxies, time-outs, limits, and a system in trouble.
@@ -36,17 +40,24 @@ class _Reported:
     in_a_row: int = 0
     unsent: int = 0
     status: int = 200
+    said: str = ""
+    """The beginning of the last refusal's body."""
+    fingerprint: str = ""
+    """The credentials that the last answer is about."""
     refused: bool = False
     """Whether the credentials count as refused."""
     due: bool = False
     told: bool | None = None
     """What was told last; None: nothing."""
+    told_of: str = ""
+    """The credentials that it was about."""
     sent_at: float = -_AGAIN_SECONDS
 
     @property
     def earliest(self) -> float:
         """When the next report may be sent: soon where it is another one than the last."""
-        return self.sent_at + (_AGAIN_SECONDS if self.told is self.refused else _OTHER_SECONDS)
+        is_same = self.told is self.refused and self.told_of == self.fingerprint
+        return self.sent_at + (_AGAIN_SECONDS if is_same else _OTHER_SECONDS)
 
 
 @dataclass
@@ -56,9 +67,11 @@ class OutcomeReporter:
     api: PodApi
     now: Callable[[], float] = time.monotonic
     _states: BoundedDict[str, _Reported] = field(default_factory=lambda: BoundedDict(_REMEMBERED))
+    _successes: BoundedDict[str, tuple[str, float]] = field(default_factory=lambda: BoundedDict(_SUCCESSES))
+    """By the connection's id: the credentials with which a request succeeded, and when that was reported."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def answered(self, connection: Connection, status: int) -> None:
+    def answered(self, connection: Connection, status: int, said: str = "") -> None:
         """A request was answered, after all that the runtime does by itself (another access token after a 401)."""
         if status >= 500 or status in _SILENT:
             return
@@ -68,21 +81,29 @@ class OutcomeReporter:
                 state = self._states[connection.id] = _Reported()
             state.in_a_row += 1
             state.unsent += 1
-            state.status = status
+            state.status, state.said, state.fingerprint = status, said, connection.fingerprint
             if status == 401 or state.in_a_row >= _FORBIDDEN_IN_A_ROW or connection.refused:
                 state.refused = True
                 self._tell(state)
             return
-        if state is None and not connection.refused:
+        is_success = status < 400 and self._is_news(connection)
+        if state is None and not connection.refused and not is_success:
             return
         if state is None:
             state = self._states[connection.id] = _Reported()
         state.refused = False
         state.in_a_row = state.unsent = 0
-        state.status = status
+        state.status, state.fingerprint = status, connection.fingerprint
         state.due = False  # a refusal that was not told yet needs no taking back
-        if connection.refused or state.told:
+        if connection.refused and state.told is False:
+            state.told = None  # another pod was refused since: that it is over is news again
+        if connection.refused or state.told or is_success:
             self._tell(state)
+
+    def _is_news(self, connection: Connection) -> bool:
+        """Whether the platform does not know yet that requests succeed with these credentials."""
+        fingerprint, reported = self._successes.get(connection.id) or ("", -_SUCCESS_SECONDS)
+        return fingerprint != connection.fingerprint or self.now() - reported >= _SUCCESS_SECONDS
 
     def _tell(self, state: _Reported) -> None:
         state.due = True
@@ -116,7 +137,10 @@ class OutcomeReporter:
     async def _send(self, identifier: str, state: _Reported) -> None:
         refused, count = state.refused, state.unsent
         state.sent_at = self.now()
-        body = {"status": state.status, "count": max(count, 1)} if refused else {"status": 200}
+        status, fingerprint = state.status, state.fingerprint
+        body: dict[str, object] = {"status": status, "of": fingerprint}
+        if refused:
+            body |= {"count": max(count, 1), "said": state.said}
         path = f"{PATH}/{quote(identifier, safe='')}/outcome"
         try:
             answer = await self.api.request("POST", path, body=body, limits=_TIMEOUT)
@@ -126,7 +150,9 @@ class OutcomeReporter:
         if answer.status >= 500 or answer.status == 429:
             return
         # An older API has no such endpoint, and a connection may be gone: neither is asked again for this.
-        state.told = refused
+        state.told, state.told_of = refused, fingerprint
+        if not refused and status < 400:
+            self._successes[identifier] = (fingerprint, self.now())
         if state.refused is refused:
             state.unsent -= count if refused else 0
             state.due = refused and state.unsent > 0

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from time import monotonic
 
 from tieline.configuration.snapshot import Connection
-from tieline.errors import LimitReachedError
+from tieline.errors import LimitReachedError, until
 from tieline.http_client.limit_queue import LimitQueue
 from tieline.http_client.limit_sources import LimitSource
 from tieline.run_deadline import run_deadline
 from tieline.telemetry.limit_metrics import LimitMetrics
-from tieline_protocol.request_limits import RequestLimits
+from tieline_protocol.request_limits import MAX_PAUSE_SECONDS, RequestLimits
 
 logger = logging.getLogger("tieline.limits")
 
@@ -68,9 +68,9 @@ class LimitGate:
             return
         self.metrics.paused(connection.template)
         logger.warning(
-            "The system of template %s asks for %g seconds without requests; all pods wait",
+            "The limits of the system of template %s are reached: all pods wait, and send requests again %s",
             connection.template,
-            round(seconds, 1),
+            until(min(seconds, MAX_PAUSE_SECONDS)),
         )
         self._queue(connection, connection.limits).pause(seconds)
 

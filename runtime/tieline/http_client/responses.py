@@ -1,18 +1,29 @@
 """Answers of external systems: aiohttp's, whose errors keep what the system said."""
 
+import asyncio
 import contextlib
+import json
+from codecs import BOM_UTF8
 from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import aiohttp
+import orjson
 
-from tieline.errors import UpstreamError
+from tieline.errors import RateLimitedError, UpstreamError
 from tieline.telemetry.client_spans import shown
 from tieline.telemetry.redaction import Redactor
+from tieline_protocol.answer_paths import MISSING
+from tieline_protocol.limit_answers import LimitSignal
+from tieline_protocol.openapi_parameters import is_json
 
 MAX_BODY_EXCERPT = 2048
 """Characters of an answer's body that an error keeps."""
 # What of a body is looked at: masking has to see further than what is kept, and a letter has up to 4 bytes.
 _LOOKED_AT = 64 * 1024
+_FIRST_LOOK, _LAST_LOOK = 0.001, 0.02
 _NO_TEXT = (
     "audio/",
     "font/",
@@ -24,31 +35,55 @@ _NO_TEXT = (
 )
 
 
+_NOT_PARSED = object()
+
+
 class Response(aiohttp.ClientResponse):
     """An aiohttp.ClientResponse. ``raise_for_status()`` raises an UpstreamError, which is a ClientResponseError."""
 
+    limit: LimitSignal | None = None
+    """What the answer says about the system's limits."""
     _template = ""
+    _system = ""
     _redact: Redactor | None = None
     _beginning: bytes | None = None
+    _document: Any = _NOT_PARSED
 
-    def describe(self, *, template: str, redact: Redactor) -> None:
+    async def json(
+        self,
+        *,
+        encoding: str | None = None,
+        loads: Callable[[str], Any] = json.loads,
+        content_type: str | None = "application/json",
+    ) -> Any:
+        """The body as JSON; as aiohttp.ClientResponse.json, also where it begins with a byte order mark."""
+        if encoding is None and (await self.read()).startswith(BOM_UTF8):
+            encoding = "utf-8-sig"
+        return await super().json(encoding=encoding, loads=loads, content_type=content_type)
+
+    def describe(self, *, template: str, redact: Redactor, system: str = "") -> None:
         """Tell what the request went through, and what masks the texts of errors."""
         self._template = template
+        self._system = system
         self._redact = redact
 
     def raise_for_status(self) -> None:
         """Raise an UpstreamError for a status of 400 and above.
 
-        It keeps the beginning of the body. Of an answer that is still being read (``ctx.session``) that is what has
-        arrived; an answer of ``ctx.fetch`` is there as a whole, and can still be read afterwards.
+        It is a RateLimitedError where the system's limits are reached, which some systems say with other statuses, such
+        as 200. The error keeps the beginning of the body. Of an answer that is still being read (``ctx.session``) that
+        is what has arrived; an answer of ``ctx.fetch`` is there as a whole, and can still be read afterwards.
         """
-        if self.ok:
+        limit = self.limit if self.limit is not None and self.limit.refused else None
+        if self.ok and limit is None:
             return
-        body = self._excerpt()
+        body = self.excerpt()
         if self._body is None and not self._in_context:
             self.release()
-        raise UpstreamError(
+        error = UpstreamError if limit is None else partial(RateLimitedError, limit=limit)
+        raise error(
             template=self._template or self.url.host or "",
+            system=self._system,
             body=body,
             method=self.method,
             url=shown(self.url),
@@ -66,7 +101,53 @@ class Response(aiohttp.ClientResponse):
                 self._beginning = await self.content.read(_LOOKED_AT)
         self.raise_for_status()
 
-    def _excerpt(self) -> str:
+    async def arrived_json(self, *, seconds: float) -> Any:
+        """A JSON body of ``_LOOKED_AT`` bytes at most; None for others. The body can still be read."""
+        if not is_json(self.headers.get("Content-Type", "")):
+            return None
+        if self._body is None:
+            await self._whole(seconds)
+        if self._body is None and not self.content.is_eof():
+            return None
+        content = self._body if self._body is not None else self._arrived()
+        if len(content) > _LOOKED_AT:
+            return None
+        found = self._parsed(content)
+        return None if found is MISSING else found
+
+    def _parsed(self, content: bytes) -> Any:
+        """The body as JSON data, parsed once; MISSING for what is none."""
+        if self._document is _NOT_PARSED:
+            try:
+                self._document = orjson.loads(content.removeprefix(BOM_UTF8))
+            except ValueError:
+                self._document = MISSING
+        return self._document
+
+    async def _whole(self, seconds: float) -> None:
+        """Wait until the body has arrived, or more of it than is looked at."""
+        content, wait = self.content, _FIRST_LOOK
+        length = None if "Content-Encoding" in self.headers else self.content_length
+        if length is not None and length > _LOOKED_AT:
+            return
+        with contextlib.suppress(TimeoutError, aiohttp.ClientError):
+            async with asyncio.timeout(seconds):
+                if length is not None:
+                    await content.wait_eof()
+                while not content.is_eof() and content.total_bytes <= _LOOKED_AT:
+                    await asyncio.sleep(wait)
+                    wait = min(wait * 2, _LAST_LOOK)
+
+    def small_json(self, longest: int, *, is_of_interest: Callable[[bytes], bool]) -> Any:
+        """The body as JSON data, where it is read, declared as such, of interest and not too long; else MISSING."""
+        media_type = self.headers.get("Content-Type", "")
+        if self._body is None or len(self._body) > longest or not is_json(media_type):
+            return MISSING
+        if not is_of_interest(self._body):
+            return MISSING
+        return self._parsed(self._body)
+
+    def excerpt(self, *, longest: int = MAX_BODY_EXCERPT) -> str:
         """The body's beginning, masked, then cut. What may be the beginning of a secret at its end is left out."""
         if self.headers.get("Content-Type", "").lower().startswith(_NO_TEXT):
             return ""
@@ -76,7 +157,7 @@ class Response(aiohttp.ClientResponse):
         text = content[:_LOOKED_AT].decode(self._encoding(), errors="replace")
         if not whole:
             text = text[: redact.unfinished(text)]
-        masked = redact.for_run(text, longest=MAX_BODY_EXCERPT)
+        masked = redact.for_run(text, longest=longest)
         return "".join(letter for letter in masked if letter.isprintable() or letter in "\n\t").strip()
 
     def _arrived(self) -> bytes:

@@ -1,6 +1,6 @@
 """Requests through a connection: base URL and credentials are applied to each, and nowhere else."""
 
-import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -18,14 +18,20 @@ from tieline.configuration.snapshot import Connection
 from tieline.errors import RequestTimeoutError
 from tieline.http_client.auth_middleware import AuthMiddleware
 from tieline.http_client.responses import Response
-from tieline.http_client.retries import PAUSING, RETRIES, retry_after, send_again
+from tieline.http_client.retries import RETRIES, limit_signal, send_again
 from tieline.telemetry.client_spans import shown
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Tracer
+from tieline_protocol.answer_paths import MISSING
 from tieline_protocol.egress import Egress
+from tieline_protocol.limit_answers import LimitSignal
 
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
 """What a request may take when its author says nothing else, in seconds."""
+
+# Bodies in which limits are looked for: where the System says so, and by what is usual.
+_LONGEST_BODY = 1024 * 1024
+_LONGEST_UNASKED = 64 * 1024
 
 ConnectionLookup = Callable[[], Connection]
 
@@ -102,9 +108,15 @@ class Session:
             with self._timed(method, url, options):
                 return await self._once(method, url, options)
 
-        waits = self._waits(connection)
         return _RequestContextManager(
-            send_again(send, method=method, options=options, retries=retries, is_held=waits)
+            send_again(
+                send,
+                method=method,
+                options=options,
+                retries=retries,
+                answers=connection.limit_answers,
+                is_held=self._waits(connection),
+            )
         )
 
     async def _once(self, method: str, url: str | URL, options: Mapping[str, Any]) -> ClientResponse:
@@ -128,9 +140,9 @@ class Session:
         except BaseException as error:
             ended()
             if isinstance(error, aiohttp.ClientResponseError):
-                _heed(gate, connection, error.status, error.headers)
+                self._heed(connection, limit_signal(error, connection.limit_answers))
             raise
-        _heed(gate, connection, response.status, response.headers)
+        self._heed(connection, limit_signal(response, connection.limit_answers))
         if response.connection is None:
             ended()
         else:
@@ -140,6 +152,26 @@ class Session:
     def _waits(self, connection: Connection) -> bool:
         """Whether requests wait for limits, and so for pauses that the system asks for."""
         return self._gate is not None and connection.limits is not None
+
+    def _heed(self, connection: Connection, signal: LimitSignal | None) -> None:
+        """Have all pods wait where the system asks for it."""
+        if self._gate is not None and signal is not None and signal.seconds:
+            self._gate.pause(connection, signal.seconds)
+
+    def _heed_body(self, response: ClientResponse) -> None:
+        """The same by a body that is read: errors in a 200, and the cost of GraphQL."""
+        if not isinstance(response, Response) or (
+            response.limit is not None and response.limit.seconds is not None
+        ):
+            return
+        connection = self._look_up()
+        answers = connection.limit_answers
+        longest = _LONGEST_BODY if answers.read_bodies else _LONGEST_UNASKED
+        content = response.small_json(longest, is_of_interest=answers.may_be_in)
+        if content is MISSING:
+            return
+        response.limit = answers.read(response.status, response.headers, content, now=time.time())
+        self._heed(connection, response.limit)
 
     @contextmanager
     def _timed(self, method: str, url: str | URL, options: Mapping[str, Any]) -> Iterator[None]:
@@ -188,13 +220,6 @@ class Session:
         return self.request("OPTIONS", url, **options)
 
 
-def _heed(gate: RequestGate, connection: Connection, status: int, headers: Mapping[str, str] | None) -> None:
-    """Have everybody wait where the system asks for it."""
-    asked = (headers or {}).get("Retry-After")
-    if status in PAUSING and asked is not None and (seconds := retry_after(asked)) < math.inf:
-        gate.pause(connection, seconds)
-
-
 async def _raise_with_body(response: ClientResponse) -> None:
     if isinstance(response, Response):
         await response.raise_with_body()
@@ -202,11 +227,18 @@ async def _raise_with_body(response: ClientResponse) -> None:
 
 
 async def fetch(
-    session: Session, url: str | URL, *, method: str, retries: int = RETRIES, **options: Any
+    session: Session,
+    url: str | URL,
+    *,
+    method: str,
+    retries: int = RETRIES,
+    is_safe: bool = False,
+    **options: Any,
 ) -> ClientResponse:
     """A request whose answer is read as a whole, so that its connection is free again at once.
 
-    What is safe to repeat is sent again after failures that pass; see tieline.http_client.retries.
+    What is safe to repeat is sent again after failures that pass; see tieline.http_client.retries. With ``is_safe``,
+    the request is safe to repeat, whatever its method.
     """
 
     raising = options.pop("raise_for_status", None)
@@ -221,10 +253,18 @@ async def fetch(
             except BaseException:
                 response.close()
                 raise
+            session._heed_body(response)
         if raising is True:
             response.raise_for_status()
         # Its connection went back to the pool at the body's end; a released response could not be read again.
         return response
 
-    waits = session._waits(session._look_up())
-    return await send_again(send, method=method, options=options, retries=retries, is_held=waits)
+    connection = session._look_up()
+    return await send_again(
+        send,
+        method="GET" if is_safe else method,
+        options=options,
+        retries=retries,
+        answers=connection.limit_answers,
+        is_held=session._waits(connection),
+    )

@@ -78,7 +78,7 @@ async def bulk(
     for item in items:
         identity = str(key(item))
         if identity in keyed:
-            raise ValueError(f"Two items of {name!r} have the key {identity!r}: keys tell items apart")
+            raise ValueError(f"Two items of {name!r} have the key {identity!r}: keys must be unique")
         keyed[identity] = item
     result: BulkResult[T] = BulkResult()
     gate = asyncio.Semaphore(concurrency)

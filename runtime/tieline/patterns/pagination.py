@@ -2,58 +2,39 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
-from yarl import URL
 
 from tieline.errors import TielineError
+from tieline.patterns.list_pages import DialectPages, Page, PageRequest, Pages, PaginationError
+from tieline_protocol.answer_paths import find
+from tieline_protocol.list_dialects import ListDialect, ListKind
 
 MAX_PAGES = 10_000
+_SHOWN = 20
+_LONGEST_ERROR = 200
 
 
-class PaginationError(TielineError):
-    """A list does not come as the code says: there is no list at the named place, or its pages have no end.
-
-    >>> async def orders(ctx: Context) -> str:
-    ...     orders = ctx.paginate("shop", "/orders", pages=CursorPages(), items="data")
-    ...     try:
-    ...         return str([order async for order in orders])
-    ...     except PaginationError as error:
-    ...         return str(error)
-    >>> run(orders)
-    "The answer of shop /orders has no list at 'data' (there are: 'id', 'orders')"
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageRequest:
-    """What asks for a page: parameters of the query beside the author's own, or another URL."""
-
-    parameters: Mapping[str, str]
-    url: str | None = None
-    """Takes the place of URL and query, where the answer before has named one."""
+class _DialectShorthand:
+    """Pages that a few options of a dialect describe."""
 
     @property
-    def identity(self) -> tuple[object, ...]:
-        """Two requests with the same one ask for the same page."""
-        return (self.url, *sorted(self.parameters.items()))
-
-
-class Pages(Protocol):
-    """How a system's pages follow each other."""
+    def dialect(self) -> ListDialect:
+        """These pages as a dialect."""
+        raise NotImplementedError
 
     def first(self) -> PageRequest:
-        """Asks for the first page."""
+        """See Pages."""
+        return DialectPages(self.dialect).first()
 
-    def following(
-        self, request: PageRequest, response: aiohttp.ClientResponse, body: Any, count: int
-    ) -> PageRequest | None:
-        """Asks for the page after the one that ``request`` brought, with ``count`` items; None at the end."""
+    def following(self, request: PageRequest, page: Page) -> PageRequest | None:
+        """See Pages."""
+        return DialectPages(self.dialect).following(request, page)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CursorPages:
+class CursorPages(_DialectShorthand):
     """Each answer has a cursor, which asks for the next page; the last one has none.
 
     >>> async def orders(ctx: Context) -> list[str]:
@@ -68,20 +49,19 @@ class CursorPages:
     next: str = "next"
     """Where the answer has the next cursor: names of fields, with dots between them."""
 
-    def first(self) -> PageRequest:
-        """See Pages."""
-        return PageRequest(parameters={})
-
-    def following(
-        self, request: PageRequest, response: aiohttp.ClientResponse, body: Any, count: int
-    ) -> PageRequest | None:
-        """See Pages."""
-        cursor = value_at(body, self.next)
-        return None if cursor in (None, "") else PageRequest(parameters={self.parameter: str(cursor)})
+    @property
+    def dialect(self) -> ListDialect:
+        """These pages as a dialect."""
+        return ListDialect(
+            kind=ListKind.CURSOR,
+            parameter=self.parameter,
+            next=self.next,
+            absent_at_end=True,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class NumberedPages:
+class NumberedPages(_DialectShorthand):
     """Pages have numbers; the first one with fewer than ``size`` items is the last.
 
     >>> async def orders(ctx: Context) -> list[str]:
@@ -102,25 +82,20 @@ class NumberedPages:
     size: int = 100
     """Items to ask for."""
 
-    def first(self) -> PageRequest:
-        """See Pages."""
-        return self._page(self.start)
-
-    def following(
-        self, request: PageRequest, response: aiohttp.ClientResponse, body: Any, count: int
-    ) -> PageRequest | None:
-        """See Pages."""
-        if count < (self.size if self.size_parameter else 1):
-            return None
-        return self._page(int(request.parameters[self.parameter]) + 1)
-
-    def _page(self, number: int) -> PageRequest:
-        size = {self.size_parameter: str(self.size)} if self.size_parameter else {}
-        return PageRequest(parameters={self.parameter: str(number), **size})
+    @property
+    def dialect(self) -> ListDialect:
+        """These pages as a dialect."""
+        return ListDialect(
+            kind=ListKind.NUMBERED,
+            parameter=self.parameter,
+            start=self.start,
+            limit_parameter=self.size_parameter or "",
+            limit=self.size if self.size_parameter else None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffsetPages:
+class OffsetPages(_DialectShorthand):
     """Pages begin at an offset; the first one with fewer than ``limit`` items is the last.
 
     >>> async def orders(ctx: Context) -> list[str]:
@@ -139,22 +114,19 @@ class OffsetPages:
     limit: int = 100
     """Items to ask for."""
 
-    def first(self) -> PageRequest:
-        """See Pages."""
-        return self._page(0)
-
-    def following(
-        self, request: PageRequest, response: aiohttp.ClientResponse, body: Any, count: int
-    ) -> PageRequest | None:
-        """See Pages."""
-        return None if count < self.limit else self._page(int(request.parameters[self.parameter]) + count)
-
-    def _page(self, offset: int) -> PageRequest:
-        return PageRequest(parameters={self.parameter: str(offset), self.limit_parameter: str(self.limit)})
+    @property
+    def dialect(self) -> ListDialect:
+        """These pages as a dialect."""
+        return ListDialect(
+            kind=ListKind.OFFSET,
+            parameter=self.parameter,
+            limit_parameter=self.limit_parameter,
+            limit=self.limit,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkPages:
+class LinkPages(_DialectShorthand):
     """Each answer has the URL of the next page: in the header ``Link`` (RFC 8288), or in its body.
 
     The URL must be of the connection's origin, or else ForeignOriginError is raised: credentials go nowhere else.
@@ -173,31 +145,37 @@ class LinkPages:
     A URL without a host is one of the system that answers, not of the connection's base URL, as in the header.
     """
 
-    def first(self) -> PageRequest:
-        """See Pages."""
-        return PageRequest(parameters={})
-
-    def following(
-        self, request: PageRequest, response: aiohttp.ClientResponse, body: Any, count: int
-    ) -> PageRequest | None:
-        """See Pages."""
-        if self.next is not None:
-            return _linked(response.url, value_at(body, self.next), self.next)
-        link = response.links.get(self.relation)
-        return PageRequest(parameters={}, url=str(link["url"])) if link and link.get("url") else None
-
-
-def _linked(base: URL, found: Any, place: str) -> PageRequest | None:
-    """Asks for the page that a body names."""
-    if not found:
-        return None
-    try:
-        return PageRequest(parameters={}, url=str(base.join(URL(found))))
-    except (TypeError, ValueError):
-        raise PaginationError(f"The answer has no URL at {place!r}: it cannot be read as one") from None
+    @property
+    def dialect(self) -> ListDialect:
+        """These pages as a dialect."""
+        return ListDialect(
+            kind=ListKind.LINK,
+            next=self.next or "",
+            next_relation="" if self.next else self.relation,
+            absent_at_end=True,
+        )
 
 
 Fetch = Callable[..., Awaitable[aiohttp.ClientResponse]]
+
+
+class NoDialectError(TielineError):
+    """Neither the code nor the System says how a list comes in pages.
+
+    >>> async def orders(ctx: Context) -> str:
+    ...     try:
+    ...         return str([order async for order in ctx.paginate("shop", "/orders")])
+    ...     except NoDialectError as error:
+    ...         return str(error)
+    >>> run(orders)
+    "The System of template 'shop' does not say how the list /orders comes in pages; set its lists (in a connections …"
+    """
+
+    def __init__(self, template: str, url: str) -> None:
+        super().__init__(
+            f"The System of template {template!r} does not say how the list {url} comes in pages; set its lists (in a "
+            "connections file, those of the connection), or give pages= and items="
+        )
 
 
 class Pager:
@@ -209,8 +187,8 @@ class Pager:
         template: str,
         url: str,
         *,
-        pages: Pages,
-        items: str = "",
+        pages: Pages | ListDialect,
+        items: str | None = None,
         max_pages: int = MAX_PAGES,
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -218,13 +196,17 @@ class Pager:
         self._fetch = fetch
         self._template = template
         self._url = url
-        self._pages = pages
-        self._items = items
         self._max_pages = max_pages
         self._options = dict(options or {})
-        self._parameters = _parameters(self._options.pop("params", None))
+        self._parameters = _mapping("params", self._options.pop("params", None))
+        if isinstance(pages, ListDialect):
+            pages = DialectPages(pages, {**self._parameters, **_body_of(self._options)})
+        self._pages: Pages = pages
+        self._items = items
         self._request: PageRequest | None = pages.first()
-        self._asked: set[tuple[object, ...]] = set()
+        self._asked: set[object] = set()
+        self._received = 0
+        self._before: Sequence[Any] = ()
 
     async def next_page(self) -> Sequence[Any] | None:
         """The items of the next page; None at the end. Raises PaginationError and the errors of ``fetch``."""
@@ -240,15 +222,24 @@ class Pager:
                 f"{self._name} has more than {self._max_pages:,} pages; give max_pages, or filters"
             )
         self._asked.add(request.identity)
-        if request.url is not None:
-            response = await self._fetch(self._template, request.url, **self._options)
-        else:
-            parameters = {**self._parameters, **request.parameters}
-            response = await self._fetch(self._template, self._url, **self._options, params=parameters)
+        response = await self._sent(request)
         response.raise_for_status()
         body = await response.json(content_type=None)
         found = self._list_in(body)
-        self._request = self._pages.following(request, response, body, len(found))
+        if found and found == self._before and isinstance(found[0], dict):
+            raise PaginationError(
+                f"{self._name} is the same page as the one before, so its pages have no end: the system does not know "
+                "the parameter that asks for the next page"
+            )
+        self._before = found
+        self._received += len(found)
+        page = Page(
+            response=response, body=body, items=found, number=len(self._asked), received=self._received
+        )
+        try:
+            self._request = self._pages.following(request, page)
+        except PaginationError as error:
+            raise PaginationError(f"{self._template} {self._url}: {error}") from None
         return found
 
     async def all(self) -> AsyncIterator[Any]:
@@ -257,33 +248,63 @@ class Pager:
             for item in items:
                 yield item
 
+    async def _sent(self, request: PageRequest) -> aiohttp.ClientResponse:
+        options = dict(self._options)
+        if request.body or (request.keep is not None and "json" in options):
+            given = _kept(_body_of(options), request.keep)
+            options["json"] = {
+                **given,
+                **{name: _joined(given.get(name), value) for name, value in request.body.items()},
+            }
+        if request.url is not None:
+            more = {"params": dict(request.parameters)} if request.parameters else {}
+            return await self._fetch(self._template, request.url, **options, **more)
+        parameters = {**_kept(self._parameters, request.keep), **request.parameters}
+        return await self._fetch(self._template, request.path or self._url, **options, params=parameters)
+
     @property
     def _name(self) -> str:
         return f"The answer of {self._template} {self._url}"
 
     def _list_in(self, body: Any) -> list[Any]:
-        found = value_at(body, self._items) if self._items else body
+        if self._items is not None or not isinstance(self._pages, DialectPages):
+            place = self._items or ""
+            found = find(body, place)
+        else:
+            place = self._pages.dialect.items
+            found = self._pages.list_in(body)
         if isinstance(found, list):
             return found
-        where = f"at {self._items!r}" if self._items else "itself: name its place in items="
-        known = f" (there are: {', '.join(map(repr, sorted(body)))})" if isinstance(body, dict) else ""
-        raise PaginationError(f"{self._name} has no list {where}{known}")
+        where = f"at {place!r}" if place else "itself: name its place in items="
+        known = (
+            f" (there are: {', '.join(map(repr, sorted(body)[:_SHOWN]))})" if isinstance(body, dict) else ""
+        )
+        raise PaginationError(f"{self._name} has no list {where}{known}{_error_in(body)}")
 
 
-def value_at(body: Any, path: str) -> Any:
-    """The value of nested objects; None where there is none.
-
-    >>> value_at({"meta": {"next": "c2"}}, "meta.next")
-    'c2'
-    """
-    for name in path.split("."):
-        if not isinstance(body, dict):
-            return None
-        body = body.get(name)
-    return body
+def _error_in(body: Any) -> str:
+    """What an answer says instead of a list, as some systems do with status 200."""
+    texts = (find(body, path) for path in ("error", "error.message", "message"))
+    said = next((text for text in texts if isinstance(text, str) and text), "")
+    return f"; it says: {said[:_LONGEST_ERROR]}" if said else ""
 
 
-def _parameters(given: Any) -> dict[str, Any]:
+def _mapping(name: str, given: Any) -> dict[str, Any]:
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
-    raise TypeError("params of a list in pages must be a mapping, such as {'state': 'open'}")
+    raise TypeError(f"{name} of a list in pages must be a mapping, such as {{'state': 'open'}}")
+
+
+def _body_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    return _mapping("json", options.get("json"))
+
+
+def _kept(given: dict[str, Any], keep: frozenset[str] | None) -> dict[str, Any]:
+    return given if keep is None else {name: value for name, value in given.items() if name in keep}
+
+
+def _joined(given: Any, value: Any) -> Any:
+    """A field of the body: objects are merged, such as the variables of GraphQL."""
+    if not isinstance(given, dict) or not isinstance(value, Mapping):
+        return value
+    return {**given, **{name: _joined(given.get(name), inner) for name, inner in value.items()}}

@@ -8,8 +8,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import aiohttp
 import uvloop
 from aiohttp import web
 
@@ -24,11 +26,15 @@ from tieline.scheduling.scheduler import Scheduler
 from tieline.server import wiring
 from tieline.server.applications import health_application, webhook_application
 from tieline.server.code_loader import Tasks, load
-from tieline.server.event_runs import EventRuns, EventTasks
+from tieline.server.event_runs import EventRuns
 from tieline.server.event_server import EventServer, event_server
+from tieline.server.event_tasks import EventTasks
+from tieline.server.interruptions import InterruptionReport
+from tieline.server.run_history import DirectRuns
 from tieline.server.schedule_registration import register
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.settings import Settings
+from tieline.server.watchdog import Blocked, Watchdog, end_process, warn
 from tieline.server.webhook_runs import Runner
 from tieline.telemetry import logs, termination_message
 from tieline.telemetry.exporter import Exporter
@@ -92,7 +98,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
         configuration.outcomes = outcomes = wiring.outcomes_of(settings, to_api)
         users = wiring.users_of(settings, configuration, to_api)
         documents = wiring.documents_of(settings, to_api)
-        events = event_server(settings, tasks)
+        events = event_server(settings, tasks, wiring.run_reports_of(settings, to_api))
         runner = Runner(
             limits=wiring.limits_of(settings),
             configuration=configuration,
@@ -102,8 +108,8 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             tracer=Tracer(exporter.take, redactor),
             documents=documents,
             publisher=events.publisher,
-            history=events.history,
-            connectors=Connectors(settings.code_dir, settings.answer_checks),
+            history=events.direct_history,
+            connectors=Connectors(settings.code_dir, settings.answer_checks, settings.request_checks),
         )
         scheduled = ScheduledRuns(
             runner.calls, users=users, counts=runner.counts, timeout=settings.schedule_timeout
@@ -124,6 +130,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
                 events=tasks.events,
                 webhooks=tasks.webhooks,
                 schedules=tasks.schedules,
+                waits=tasks.waits,
                 schedule_timeout=settings.schedule_timeout,
                 application=application,
             ),
@@ -164,13 +171,9 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
                 lambda: events.start(event_runs, capacity=settings.max_runs),
             )
         )
-        platform = wiring.platform_of(settings, to_api)
-        registering = (
-            asyncio.create_task(register(platform, settings.version, tasks.schedules.values()))
-            if platform
-            else None
-        )
+        registering = _registering(settings, to_api, tasks)
         _tell(tasks)
+        watchdog = _watching(settings, event_runs, runner.calls.direct_runs, redactor)
         loop = asyncio.get_running_loop()
         try:
             await _until_stopped(stop, feed)
@@ -179,8 +182,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             logger.info("Stopping: draining until no request came for %g seconds", settings.drain_delay)
             await runner.leaving.wait(silence=settings.drain_delay, longest=settings.drain_limit)
         finally:
-            await cancel_and_wait(starting)
-            await cancel_and_wait(registering)
+            await cancel_and_wait(starting, registering)
             deadline = loop.time() + settings.grace - min(_GIVING_BACK, settings.grace / 2)
             await asyncio.gather(
                 scheduler.drain(deadline - loop.time()),
@@ -194,8 +196,34 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             await cancel_and_wait(feed)
             await cancel_and_wait(sending)
             await exporter.flush()
+            watchdog.stop()
             runner.close()
     logger.info("Stopped")
+
+
+def _registering(
+    settings: Settings, to_api: aiohttp.ClientSession, tasks: Tasks
+) -> "asyncio.Task[None] | None":
+    platform = wiring.platform_of(settings, to_api)
+    if platform is None:
+        return None
+    return asyncio.create_task(register(platform, settings.version, tasks.schedules.values()))
+
+
+def _watching(settings: Settings, runs: EventRuns, direct: DirectRuns, redactor: Redactor) -> Watchdog:
+    def report(blocked: Blocked) -> None:
+        termination_message.write_text(settings.termination_log, str(blocked), redactor)
+        logger.critical("%s. The process ends", blocked, extra={"execution_id": blocked.run})
+
+    report_run = InterruptionReport(settings=settings, event=runs.interruption, direct=direct.interrupted)
+    watchdog = Watchdog(
+        seconds=settings.blocked_limit,
+        code=settings.code_dir,
+        run_of=lambda task: runs.run_of(task) or direct.run_of(task),
+        blocked=partial(end_process, report=report, report_run=report_run) if settings.blocked_ends else warn,
+    )
+    watchdog.start()
+    return watchdog
 
 
 async def _send(exporter: Exporter, outcomes: OutcomeReporter | None) -> None:
@@ -216,6 +244,8 @@ def _tell(tasks: Tasks) -> None:
         logger.info("Following the schedule %s: %s", name, schedule.times)
     if tasks.events:
         logger.info("Running the events %s", ", ".join(sorted(tasks.events)))
+    if tasks.waits:
+        logger.info("Runs can wait for the events %s", ", ".join(sorted(tasks.waits)))
 
 
 def _stop_signals() -> asyncio.Event:

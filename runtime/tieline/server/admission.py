@@ -9,7 +9,9 @@ from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.errors import TielineError
 from tieline.integration import Webhook
+from tieline.server import handshakes
 from tieline.server.refused_error import RefusedError
+from tieline.server.sender_certificates import SenderCertificates
 from tieline.server.webhook_auth import unauthenticated, verify
 from tieline.server.webhook_signatures import Sender
 from tieline.telemetry.redaction import current_redactor
@@ -20,11 +22,32 @@ logger = logging.getLogger("tieline.run")
 class Admission:
     """Admits requests whose senders show what the webhook's connection asks for."""
 
-    def __init__(self, configuration: Configuration, users: Users, *, public_url: str) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        users: Users,
+        *,
+        public_url: str,
+        certificates: SenderCertificates | None = None,
+    ) -> None:
         """``public_url`` is the environment's, where the configuration does not say it."""
         self._configuration = configuration
         self._users = users
         self._public_url = public_url
+        self.certificates = certificates
+
+    def may_be_handshake(self, webhook: Webhook, request: web.Request) -> bool:
+        """Whether a request whose method the webhook does not take can be a handshake of its sender.
+
+        Nothing says so of a dynamic template, before the user is known.
+        """
+        snapshot = self._configuration.current
+        if webhook.connection is None:
+            return False
+        if connection := snapshot.connections.get(webhook.connection):
+            return handshakes.may_be(connection, request)
+        known = snapshot.templates.get(webhook.connection)
+        return known is not None and known.dynamic
 
     async def admit(self, webhook: Webhook, request: web.Request) -> tuple[Activation, Sender]:
         """Whom the run is for, once the caller has shown what the webhook's connection asks for, and who that is.
@@ -54,7 +77,13 @@ class Admission:
             raise unauthenticated() from None
         public_url = snapshot.public_url or self._public_url
         # What is wrong with the signature would tell that there is such a user.
-        return await verify(connection, request, public_url=public_url, explain=activation is None)
+        return await verify(
+            connection,
+            request,
+            public_url=public_url,
+            explain=activation is None,
+            certificates=self.certificates,
+        )
 
     async def _activation(self, external_id: str | None) -> Activation:
         if external_id is None:

@@ -1,12 +1,12 @@
 """The two HTTP applications of a pod: its webhooks, and what the kubelet asks."""
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from aiohttp import web
 
 from tieline.integration import Webhook
-from tieline.server.handshakes import is_subscription
 from tieline.server.responses import error_answer
 from tieline.server.webhook_runs import Runner, wrong_method
 from tieline_protocol.webhook_names import most_specific_first
@@ -19,7 +19,9 @@ def webhook_application(webhooks: Mapping[str, Webhook], runner: Runner, *, max_
     """
     application = web.Application(client_max_size=max_body)
     for webhook in (webhooks[name] for name in most_specific_first(webhooks)):
-        for path in (f"/{webhook.name}", f"/{webhook.name}/users/{{external_id}}"):
+        # aiohttp's own parameters match no braces, which ids of others may have.
+        own = re.sub(r"\{(\w+)\}", r"{\1:[^/]+}", f"/{webhook.name}")
+        for path in (own, f"{own}/users/{{external_id:[^/]+}}"):
             for method in webhook.methods:
                 application.router.add_route(method, path, partial(runner.run, webhook))
             application.router.add_route("*", path, partial(_wrong_method, runner, webhook))
@@ -50,8 +52,8 @@ def health_application(
 
 
 async def _wrong_method(runner: Runner, webhook: Webhook, request: web.Request) -> web.StreamResponse:
-    if webhook.connection is not None and is_subscription(request):
-        # The webhook's connection may have the verify token, and then the code need not take GET.
+    if runner.may_be_handshake(webhook, request):
+        # The sender's handshake has this method, which the code need not take.
         return await runner.run(webhook, request)
     refused = wrong_method(webhook, request)
     answer = error_answer(refused.status, refused.code, str(refused), headers=refused.headers)

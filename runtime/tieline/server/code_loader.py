@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ from tieline_packages.archive import PackagesError
 from tieline_protocol.findings import first
 from tieline_protocol.package_lock import PackageLock, parse_lock
 from tieline_protocol.runtime_image import REQUIREMENTS
+from tieline_protocol.waits import WaitRule
 from tieline_protocol.webhook_names import other_integration_problem
 
 MAIN = "main.py"
@@ -33,11 +34,15 @@ class Tasks:
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
     events: Mapping[str, EventTask] = field(default_factory=dict)
+    waits: Mapping[str, Sequence[WaitRule]] = field(default_factory=dict)
+    """The declared rules of waits, by the events' names."""
 
     @property
     def has_events(self) -> bool:
         """Whether the code needs the event engine."""
-        return bool(self.events) or any(webhook.delivery == "queued" for webhook in self.webhooks.values())
+        return bool(self.events or self.waits) or any(
+            webhook.delivery == "queued" for webhook in self.webhooks.values()
+        )
 
 
 def load(code_dir: Path, packages_dir: Path | None = None) -> Tasks:
@@ -102,6 +107,7 @@ def _tasks(module: ModuleType) -> Tasks:
     webhooks: dict[str, Webhook] = {}
     schedules: dict[str, Schedule] = {}
     events: dict[str, EventTask] = {}
+    waits: dict[str, Sequence[WaitRule]] = {}
     for integration in found.values():
         for name in integration.webhooks:
             if problem := other_integration_problem(name, webhooks, MAIN):
@@ -109,9 +115,10 @@ def _tasks(module: ModuleType) -> Tasks:
         webhooks |= integration.webhooks
         _add("schedule", schedules, integration.schedules)
         _add("event", events, integration.events)
+        _add("wait for", waits, integration.waits)
     if len(schedules) > MAX_SCHEDULES:
         raise CodeError(f"{MAIN} has {len(schedules)} schedules; a project has at most {MAX_SCHEDULES}")
-    return Tasks(webhooks=webhooks, schedules=schedules, events=events)
+    return Tasks(webhooks=webhooks, schedules=schedules, events=events, waits=waits)
 
 
 def _add(kind: str, tasks: dict[str, T], more: Mapping[str, T]) -> None:

@@ -1,13 +1,17 @@
 """One attempt of an event, while it lasts."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from tieline.configuration.snapshot import Activation
 from tieline.events.queue import Delivery
 from tieline.events.retry import Retry
 from tieline.events.run_events import RunEvents
+from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps
+from tieline.events.wait_store import OpenWait
 from tieline_protocol.events import EventMetadata
+from tieline_protocol.run_records import StepRecord
 
 
 @dataclass
@@ -18,12 +22,19 @@ class Attempt:
     delivery: Delivery
     number: int
     retry: Retry
-    started_at: float
+    started_at: float | None
     interruptions: int = 0
     activation: Activation | None = None
     steps: RunSteps | None = None
+    waits: RunWaits | None = None
     events: RunEvents | None = None
+    died_of: str = ""
+    """Why the pod of the attempt before ended in its middle, where that is known."""
     trace_id: str = ""
+    woken: Sequence[StepRecord] = ()
+    """The runs whose waits the event ended, as steps of its record."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """What its code calls the run."""
     cancelled: bool = False
     """Whether somebody has cancelled it before it was decided."""
     decided: bool = False
@@ -33,6 +44,11 @@ class Attempt:
     def any_steps(self) -> bool:
         """Whether results of steps may be kept for the run."""
         return self.metadata.has_steps or (self.steps is not None and self.steps.any_recorded)
+
+    @property
+    def open_waits(self) -> Sequence[OpenWait]:
+        """The waits of this attempt that have not ended."""
+        return self.waits.open if self.waits is not None else ()
 
     @property
     def what(self) -> str:

@@ -8,42 +8,32 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
-
-from aiohttp import web
 
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
-from tieline.context import WebhookDelivery, activation_key
+from tieline.context import activation_key
 from tieline.errors import TielineError, reason
-from tieline.events.event import Event, EventTask
+from tieline.events.event import EventTask
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
-from tieline.events.retry import Reject, Retry
-from tieline.events.run_events import RunEvents
-from tieline.events.run_store import RunTakenOver
-from tieline.events.steps import RunSteps, SuspendedRun
+from tieline.events.run_store import Interruption, RunTakenOver
+from tieline.events.steps import SuspendedRun
 from tieline.execution.fair_limiter import Slot
-from tieline.integration import Webhook
-from tieline.run_deadline import begin_deadline
-from tieline.scheduling.schedules import Schedule, ScheduledRun
+from tieline.server.ended_waits import EndedWaits
 from tieline.server.event_attempt import Attempt
+from tieline.server.event_calls import EventCalls
 from tieline.server.event_settlement import EventSettlement, KeptFailureError
+from tieline.server.event_tasks import EventTasks, Task, retry_of
 from tieline.server.invoker import Invoker
-from tieline.server.request_bodies import unreadable
-from tieline.server.run_history import due_of
-from tieline.server.stored_request import stored_request
-from tieline.sync import SyncContext, SyncRequest
 from tieline.telemetry import logs
 from tieline.telemetry.logs import current_activation
 from tieline.telemetry.metrics import Outcome, RunMetrics
 from tieline.telemetry.redaction import current_redactor
 from tieline.telemetry.spans import Value
 from tieline_common.backoff import jitter
-from tieline_protocol.events import EventMetadata
 
 logger = logging.getLogger("tieline.run")
 
@@ -53,10 +43,6 @@ MAX_INTERRUPTIONS = 3
 """Pods that may die with an event: the next one would die with it too."""
 _LOOK_UP_SECONDS = 5.0
 """How long an event waits when its user's activation cannot be looked up."""
-_UNKNOWN = Retry()
-_ONCE = Retry(attempts=1)
-
-Task = EventTask | Webhook | Schedule
 
 
 class PodDiedError(TielineError):
@@ -65,35 +51,6 @@ class PodDiedError(TielineError):
 
 class UnknownActivationError(TielineError):
     """The event is for a user who has no activation in this environment."""
-
-
-class NotInThisVersionError(TielineError):
-    """The version that runs has no such task."""
-
-
-class StoppedItselfError(TielineError):
-    """The code ended in a way that means to end the process."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventTasks:
-    """What events can ask for."""
-
-    events: Mapping[str, EventTask] = field(default_factory=dict)
-    webhooks: Mapping[str, Webhook] = field(default_factory=dict)
-    schedules: Mapping[str, Schedule] = field(default_factory=dict)
-    schedule_timeout: float = 0
-    """Seconds, for schedules that have none of their own; 0 is no limit."""
-    application: web.Application | None = None
-    """Routes the requests of webhooks."""
-
-    def find(self, metadata: EventMetadata) -> Task | None:
-        """The task of an event; None where this version has none."""
-        if metadata.kind == "webhook":
-            return self.webhooks.get(metadata.task)
-        if metadata.kind == "schedule":
-            return self.schedules.get(metadata.task)
-        return self.events.get(metadata.task)
 
 
 class EventRuns:
@@ -119,10 +76,12 @@ class EventRuns:
         self._settlement = EventSettlement(
             queue, history, redact=lambda: calls.tracer.redact, version=version, clock=clock
         )
+        self._ended_waits = EndedWaits(queue, self._settlement, tasks.waits, clock=clock)
+        self._code = EventCalls(
+            calls, tasks=tasks, queue=queue, timeout=timeout, version=version, clock=clock
+        )
         self._users = users
         self._counts = counts
-        self._timeout = timeout
-        self._version = version
         self._clock = clock
         self._running: dict[str, tuple[Attempt, asyncio.Task[bool]]] = {}
         self._suspects = asyncio.Lock()
@@ -144,6 +103,21 @@ class EventRuns:
             attempt.cancelled = True
             task.cancel()
 
+    def interruption(self, run: str, reason: str) -> Interruption | None:
+        """What to keep of a run in whose middle this process ends; None for one that is not under way here.
+
+        May be called in any thread.
+        """
+        found = self._running.get(run)
+        if found is None:
+            return None
+        return Interruption(attempt=found[0].number, reason=self._calls.tracer.redact.for_run(reason))
+
+    def run_of(self, task: asyncio.Task[Any]) -> tuple[str, str] | None:
+        """The run's id, and what a task runs; None for a task that is not a run's own. May be called in any thread."""
+        runs = list(self._running.items())
+        return next(((run, attempt.what) for run, (attempt, one) in runs if one is task), None)
+
     async def run(self, delivery: Delivery) -> None:
         """Run an event once, and settle what becomes of it."""
         metadata = delivery.metadata
@@ -160,7 +134,7 @@ class EventRuns:
             metadata=metadata,
             delivery=delivery,
             number=metadata.attempt + kills,
-            retry=_retry(task),
+            retry=retry_of(task),
             started_at=self._clock(),
             interruptions=kills,
         )
@@ -192,24 +166,35 @@ class EventRuns:
                 logger.info("%s came twice, and was not begun again", attempt.what)
                 # Where the engine is away, it comes again.
                 with contextlib.suppress(EventsUnavailableError):
-                    await delivery.hand_back()
+                    await delivery.ack_duplicate()
                 return True
         return False
 
     async def _queued_behind_its_key(self, task: EventTask, delivery: Delivery) -> bool:
-        """Whether an event that came without its key (by REST) was put into its key's queue."""
-        if task.key is None or delivery.metadata.key is not None:
-            return False
+        """Whether an event that came without its key, or as if it were shared or not, was put into its key's queue.
+
+        Publishers by REST do not know the code.
+        """
+        given = delivery.metadata
         try:
-            key = task.key_of(json.loads(delivery.payload))
-        except ValueError:
+            key = given.key or task.key_of(json.loads(delivery.payload) if task.key else None)
+        except (ValueError, RecursionError):
             return False
-        if key is None:
+        is_first = given.attempt == 1 and not given.has_steps
+        is_shared = task.shared_key if is_first else given.shared_key
+        if key is None or (key == given.key and is_shared == given.shared_key):
             return False
-        metadata = replace(delivery.metadata, key=key)
+        # It stays behind this key, also where a pod of another version shares keys in another way: each move back would
+        # be taken for a duplicate, and be lost.
+        is_moved = given.key is not None
+        metadata = replace(given, key=key, shared_key=is_shared, has_steps=given.has_steps or is_moved)
         try:
+            if is_first and is_moved:
+                # Behind its key it looks as if it had been begun.
+                await self._ended_waits.end_before_move(given, delivery.payload)
             await self._settlement.settled(lambda: self._queue.requeue(metadata, delivery.payload))
             await self._settlement.settled(delivery.done)
+            self._settlement.queued(metadata, task.retry.attempts)
         except EventsUnavailableError as error:
             logger.error(
                 "An event cannot be queued behind its key, and is tried again later: %s", reason(error)
@@ -230,19 +215,26 @@ class EventRuns:
         try:
             if metadata.failure is not None:
                 failure = KeptFailureError(metadata.failure, metadata.failure_type)
-                outcome = await self._settlement.bury(attempt, failure)
+                outcome = await self._settlement.dead_letter(attempt, failure)
                 return True
+            if kills:
+                attempt.died_of = await self._died_of(attempt)
             if kills and (kills >= MAX_INTERRUPTIONS or attempt.number > attempt.retry.attempts):
-                died = "1 pod" if kills == 1 else f"{kills} pods"
-                error = PodDiedError(
-                    f"{died} died while running it; find out why (memory, a crash), then replay it"
-                )
+                error = _died(kills, attempt.died_of)
+                # This attempt is not begun: the one before was the last.
+                attempt.number, attempt.started_at = attempt.number - 1, None
                 logger.error("%s %s is a dead letter: %s", kind.capitalize(), metadata.task, error)
-                outcome = await self._settlement.bury(attempt, error)
+                outcome = await self._settlement.dead_letter(attempt, error)
                 return True
-            if attempt.number > 1 and await self._queue.runs.is_cancelled(metadata.run):
+            if (attempt.number > 1 or metadata.has_steps) and await self._queue.runs.is_cancelled(
+                metadata.run
+            ):
                 # The pod that ran it did not hear of it, or died before it had said so.
                 outcome = await self._settlement.cancel(attempt)
+                return True
+            ended = await self._ended_waits.end(attempt, has_task=task is not None)
+            if ended is not None:
+                outcome = ended
                 return True
             async with self._suspects if kills >= _SUSPECT else contextlib.nullcontext():
                 outcome = await self._in_turn(attempt, task)
@@ -271,7 +263,7 @@ class EventRuns:
         if attempt.cancelled:
             return await self._settlement.cancel(attempt)
         try:
-            return await self._settlement.hand_on(attempt)
+            return await self._settlement.reschedule(attempt)
         except (EventsUnavailableError, RunTakenOver):
             logger.warning("%s could not be handed on, and comes again elsewhere", attempt.what)
             return "interrupted"
@@ -291,6 +283,13 @@ class EventRuns:
         }
         logger.info("Ran %s %s", kind, metadata.task, extra={"fields": fields})
 
+    async def _died_of(self, attempt: Attempt) -> str:
+        try:
+            found = await self._queue.runs.interruption(attempt.metadata.run)
+        except EventsUnavailableError:
+            return ""
+        return found.reason if found is not None and found.attempt == attempt.number - 1 else ""
+
     async def _in_turn(self, attempt: Attempt, task: Task | None) -> Outcome:
         metadata, turns = attempt.metadata, self._calls.turns
         try:
@@ -300,7 +299,7 @@ class EventRuns:
             until = self._clock() + jitter(_LOOK_UP_SECONDS)
             return await self._settlement.wait(attempt, attempt.number, until)
         if attempt.activation is None:
-            return await self._settlement.bury(
+            return await self._settlement.dead_letter(
                 attempt,
                 UnknownActivationError("There is no activation of its user in this environment"),
             )
@@ -340,8 +339,8 @@ class EventRuns:
                 if not attempt.delivery.held:
                     raise RunTakenOver
                 await attempt.delivery.begins(attempt.interruptions)
-                self._settlement.begin(attempt)
-                error = await self._limited(attempt, task, slot)
+                await self._settlement.begin(attempt)
+                error = await self._code.call(attempt, task, slot)
             except SuspendedRun as suspended:
                 until = suspended.until
             finally:
@@ -356,99 +355,6 @@ class EventRuns:
                 return await self._settlement.succeed(attempt)
             return await self._settlement.fail(attempt, error, span)
 
-    async def _limited(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
-        """What the code raised; None when it succeeded."""
-        usual = self._tasks.schedule_timeout if isinstance(task, Schedule) else self._timeout
-        seconds = usual if task is None or task.timeout is None else task.timeout
-        try:
-            begin_deadline(asyncio.get_running_loop().time(), seconds)
-            async with asyncio.timeout(seconds or None) as deadline:
-                await self._call(attempt, task, slot)
-        except EventsUnavailableError as error:
-            return error
-        except asyncio.CancelledError:
-            task_of_run = asyncio.current_task()
-            if task_of_run is None or task_of_run.cancelling():
-                raise
-            return StoppedItselfError("The code awaited something that was cancelled")
-        except SystemExit as exited:
-            return StoppedItselfError(
-                f"The code ended with SystemExit({exited.code!r}); raise an error instead"
-            )
-        except Exception as error:
-            if isinstance(error, TimeoutError) and deadline.expired():
-                return TimeoutError(f"stopped after {seconds:g} seconds")
-            return error
-        return None
-
-    async def _call(self, attempt: Attempt, task: Task | None, slot: Slot) -> None:
-        metadata, activation = attempt.metadata, attempt.activation
-        if task is None or activation is None:
-            raise NotInThisVersionError(
-                f"Version {self._version} has no task {metadata.task!r}; deploy one that has it, or replay the event"
-            )
-        attempt.steps = RunSteps(
-            self._queue.runs,
-            metadata.run,
-            may_have_results=metadata.has_steps or attempt.number > 1,
-            held=lambda: attempt.delivery.held,
-            clock=self._clock,
-            idempotency_run=metadata.idempotency_run,
-        )
-        attempt.events = events = RunEvents(
-            self._calls.publisher,
-            run=metadata.run,
-            user=metadata.user,
-            steps=attempt.steps,
-            published=metadata.published,
-        )
-        delivery = WebhookDelivery(id=metadata.event_id) if metadata.kind == "webhook" else None
-        context = self._calls.context(metadata.run, activation, events, delivery=delivery)
-        if isinstance(task, Webhook):
-            await self._call_webhook(task, attempt, context, slot)
-            return
-        event = _scheduled_run(task, attempt) if isinstance(task, Schedule) else self._event(attempt)
-        if task.is_async:
-            await task.handler(*(context, event)[: task.arguments])
-            return
-        arguments = (SyncContext(context, asyncio.get_running_loop()), event)
-        await self._calls.in_thread(slot, task.handler, *arguments[: task.arguments])
-
-    async def _call_webhook(self, webhook: Webhook, attempt: Attempt, context: Any, slot: Slot) -> None:
-        request = await stored_request(attempt.metadata, attempt.delivery.payload, self._tasks.application)
-        try:
-            if webhook.is_async:
-                returned = await webhook.handler(*(context, request)[: webhook.arguments])
-            else:
-                loop = asyncio.get_running_loop()
-                arguments = (SyncContext(context, loop), SyncRequest(request, attempt.delivery.payload, loop))
-                returned = await self._calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
-        except web.HTTPException as raised:
-            returned = raised
-        except Exception as error:
-            if unread := unreadable(error):
-                raise Reject(str(unread)) from error  # the body is the same in every attempt
-            raise
-        if isinstance(returned, web.StreamResponse) and returned.status >= 500:
-            raise TielineError(f"The webhook answered with {returned.status}, which nobody waits for")
-
-    def _event(self, attempt: Attempt) -> Event:
-        metadata = attempt.metadata
-        try:
-            payload = json.loads(attempt.delivery.payload)
-        except ValueError as error:
-            raise Reject(f"The payload is not JSON: {error}") from None
-        return Event(
-            id=metadata.event_id or metadata.run,
-            run_id=metadata.run,
-            task=metadata.task,
-            payload=payload,
-            key=metadata.key,
-            attempt=attempt.number,
-            queued_at=datetime.fromtimestamp(metadata.queued_at, UTC),
-            replay_of=metadata.replay_of,
-        )
-
     async def _activation(self, external_id: str | None) -> Activation | None:
         if external_id is None:
             return self._calls.configuration.current.static
@@ -458,17 +364,13 @@ class EventRuns:
         return found
 
 
-def _retry(task: Task | None) -> Retry:
-    if task is None:
-        return _UNKNOWN
-    return _ONCE if isinstance(task, Schedule) else task.retry
-
-
-def _scheduled_run(schedule: Schedule, attempt: Attempt) -> ScheduledRun:
-    try:
-        due = due_of(attempt.delivery.payload)
-    except ValueError as error:
-        raise Reject(str(error)) from None
-    return ScheduledRun(
-        schedule=schedule.name, due=due.astimezone(schedule.cron.zone), attempt=attempt.number
+def _died(kills: int, reason: str) -> PodDiedError:
+    died = "1 pod" if kills == 1 else f"{kills} pods"
+    if reason:
+        return PodDiedError(
+            f"{died} died while running it. The last one: {reason}. Correct the code, then replay the run"
+        )
+    return PodDiedError(
+        f"{died} died while running it: code that blocks the event loop, a crash, or too little memory. "
+        "The environment's message and the pods' logs say which; correct it, then replay the run"
     )

@@ -5,13 +5,14 @@ again elsewhere. So does, after a while, what the engine refuses to store.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tieline.errors import TielineError, own_frames, reached_limit, reason
+from tieline.errors import RateLimitedError, TielineError, own_frames, reached_limit, reason
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import (
     EventQueue,
@@ -23,21 +24,30 @@ from tieline.events.queue import (
 from tieline.events.retry import Reject, RetryLater
 from tieline.events.run_store import RunTakenOver
 from tieline.server.event_attempt import Attempt
-from tieline.server.run_history import masked_error, masked_input
+from tieline.server.run_history import masked_error, masked_input, masked_tags
 from tieline.telemetry.metrics import Outcome
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span
 from tieline_common.backoff import exponential, jitter
 from tieline_protocol import run_records
-from tieline_protocol.run_records import InvalidRecordsError, RunError, RunRecord, RunStatus, StepRecord
+from tieline_protocol.events import EventMetadata
+from tieline_protocol.run_records import (
+    POD_DIED,
+    InvalidRecordsError,
+    RunError,
+    RunRecord,
+    RunStatus,
+    StepRecord,
+)
 
 logger = logging.getLogger("tieline.run")
 
 _FIRST_RETRY = 0.5
 _LONGEST_RETRY = 10.0
 _SETTLE_SECONDS = 120.0
-_HAND_ON_SECONDS = 2.5
+_RESCHEDULE_SECONDS = 2.5
 """For an event whose code was stopped since the pod ends."""
+_BEGIN_SECONDS = 2.0
 _MAX_CLAIMED_STEPS = 100
 """Of a run with more, the record of its end is kept without them for other pods."""
 _MAX_DEFERRAL_SECONDS = 30 * 86400
@@ -66,7 +76,7 @@ class KeptFailureError(TielineError):
 
 
 class EventSettlement:
-    """Settles attempts. ``succeed``, ``fail``, ``cancel``, ``wait`` and ``bury`` decide one: no other follows."""
+    """Settles attempts: ``succeed``, ``fail``, ``cancel``, ``wait`` or ``dead_letter`` decides each for good."""
 
     def __init__(
         self,
@@ -88,9 +98,51 @@ class EventSettlement:
         self.dead = 0
         """Events that became dead letters."""
 
-    def begin(self, attempt: Attempt) -> None:
-        """The attempt is under way."""
-        self._history.add(self._record(attempt, "running"))
+    def queued(self, metadata: EventMetadata, attempts: int) -> None:
+        """The event has another key than its publisher knew, and is queued behind it."""
+        mask = self._redact().for_run
+        record = RunRecord(
+            id=metadata.run,
+            kind=metadata.kind,
+            task=metadata.task,
+            status="queued",
+            attempt=0,
+            attempts=attempts,
+            queued_at=metadata.queued_at,
+            at=self._clock(),
+            user=metadata.user,
+            version=self._version,
+            key=metadata.key and mask(metadata.key),
+            shared_key=metadata.shared_key,
+            event_id=metadata.event_id and mask(metadata.event_id),
+            replay_of=metadata.replay_of,
+        )
+        self._history.add(record)
+
+    async def begin(self, attempt: Attempt) -> None:
+        """The attempt is under way.
+
+        A pod that died may have written nothing of its attempt, and the next one may die at once as well. So what is
+        known by now is stored before the code runs, unless the engine takes too long.
+        """
+        running = self._record(attempt, "running")
+        if not attempt.interruptions:
+            self._history.add(running)
+            return
+        died = replace(
+            running,
+            status="waiting",
+            attempt=attempt.number - 1,
+            started_at=None,
+            ended_at=attempt.started_at,
+            trace_id="",
+            version="",
+            error=replace(POD_DIED, message=attempt.died_of or POD_DIED.message),
+        )
+        self._history.add(died)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_BEGIN_SECONDS):
+                await self._history.write(running)
 
     async def succeed(self, attempt: Attempt) -> Outcome:
         """The code has run to its end."""
@@ -115,16 +167,16 @@ class EventSettlement:
         outcome: Outcome = "timed_out" if isinstance(error, TimeoutError) else "failed"
         if isinstance(error, Reject | EventTooLargeError):
             logger.error("%s was rejected, and is a dead letter: %s", what, reason(error))
-            await self.bury(attempt, error)
+            await self.dead_letter(attempt, error)
             return outcome
         if attempt.number >= attempt.retry.attempts:
             logger.error(
                 "%s failed in its last attempt, %d, and is a dead letter: %s",
                 what, attempt.number, reason(error), exc_info=own_frames(error),
             )  # fmt: skip
-            await self.bury(attempt, error)
+            await self.dead_letter(attempt, error)
             return outcome
-        delay = attempt.retry.delay(attempt.number)
+        delay = max(attempt.retry.delay(attempt.number), _asked_for(error))
         logger.warning(
             "%s failed in attempt %d of %d, and is tried again in %g seconds: %s",
             what, attempt.number, attempt.retry.attempts, round(delay, 1), reason(error), exc_info=own_frames(error),
@@ -141,10 +193,10 @@ class EventSettlement:
         await self.settled(attempt.delivery.done)
         return "interrupted"
 
-    async def hand_on(self, attempt: Attempt) -> Outcome:
+    async def reschedule(self, attempt: Attempt) -> Outcome:
         """The code was stopped, since the pod ends."""
         logger.warning("%s was stopped: the pod ends. Another one begins it again", attempt.what)
-        await self.wait(attempt, attempt.number, self._clock(), seconds=_HAND_ON_SECONDS)
+        await self.wait(attempt, attempt.number, self._clock(), seconds=_RESCHEDULE_SECONDS)
         return "interrupted"
 
     async def wait(
@@ -172,7 +224,7 @@ class EventSettlement:
         async def store() -> None:
             nonlocal waits
             _check_held(attempt)
-            waits = await attempt.delivery.wait(metadata, until)
+            waits = await attempt.delivery.wait(metadata, until, attempt.open_waits)
 
         try:
             await self.settled(store, seconds=seconds)
@@ -204,18 +256,18 @@ class EventSettlement:
         for record in claimed:
             await self._history.write(replace(record, input=payload, request=attempt.metadata.request))
 
-    async def bury(self, attempt: Attempt, error: Exception) -> Outcome:
+    async def dead_letter(self, attempt: Attempt, error: Exception) -> Outcome:
         """Make a dead letter of it. While there is no room for one, it waits for that."""
         attempt.decided = True
         _check_held(attempt)
         if await self.settle_ended(attempt):
             return "interrupted"
-        metadata = replace(attempt.metadata, attempt=attempt.number)
+        metadata = replace(attempt.metadata, attempt=attempt.number, failure_type=self._failure(error).type)
         text = self._redact().for_run(reason(error))
 
         async def store() -> None:
             _check_held(attempt)
-            await attempt.delivery.bury(metadata, text)
+            await attempt.delivery.dead_letter(metadata, text)
 
         try:
             # First of all: whoever finds a run that has ended does not look for its dead letter.
@@ -280,7 +332,7 @@ class EventSettlement:
 
     async def _cancelled_meanwhile(self, attempt: Attempt) -> None:
         """Whoever cancelled it may have written that for an earlier attempt."""
-        logger.warning("%s was cancelled, and does not wait any more", attempt.what)
+        logger.warning("%s was cancelled and no longer waits", attempt.what)
         await self._end(attempt, "cancelled", None)
 
     async def _released(self, attempt: Attempt, refused: EventsUnavailableError) -> None:
@@ -309,6 +361,8 @@ class EventSettlement:
         await self._history.write(record)
         if claims:
             await self.settled(lambda: self._queue.runs.forget_steps(record.id))
+        if attempt.waits is not None and attempt.waits.has_waited:
+            await self.settled(lambda: self._queue.waits.forget(record.id, attempt.open_waits))
 
     async def _claim_end(self, record: RunRecord) -> list[RunRecord] | None:
         """How a run has ended before, empty where that is not known; None where this is its first end."""
@@ -344,7 +398,7 @@ class EventSettlement:
         mask = redact.for_run
         steps: tuple[StepRecord, ...] = tuple(
             replace(step, name=mask(step.name), error=step.error and mask(step.error))
-            for step in (attempt.steps.records if attempt.steps else ())
+            for step in (attempt.steps.records if attempt.steps else attempt.woken)
         )
         return RunRecord(
             id=metadata.run,
@@ -359,6 +413,7 @@ class EventSettlement:
             activation_id=attempt.activation.id if attempt.activation else "",
             version=self._version,
             key=metadata.key and mask(metadata.key),
+            shared_key=metadata.shared_key,
             event_id=metadata.event_id and mask(metadata.event_id),
             started_at=attempt.started_at,
             ended_at=None if status == "running" else now,
@@ -369,6 +424,7 @@ class EventSettlement:
             steps=steps,
             input=masked_input(attempt.delivery.payload, redact) if with_input else None,
             request=metadata.request if with_input else None,
+            tags=masked_tags(attempt.tags, redact),
         )
 
 
@@ -384,3 +440,8 @@ def _check_held(attempt: Attempt) -> None:
     """Raises RunTakenOver: what another pod may have begun with is no longer this pod's to record."""
     if not attempt.delivery.held:
         raise RunTakenOver
+
+
+def _asked_for(error: Exception) -> float:
+    """The seconds that a system has asked for before its next request."""
+    return error.retry_after or 0.0 if isinstance(error, RateLimitedError) else 0.0

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from threading import get_ident
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from tieline.execution.background import BackgroundWork
 from tieline.execution.fair_limiter import FairLimiter, Slot
 from tieline.server.run_history import DirectRuns
 from tieline.state.documents import Documents
+from tieline.sync import run_thread
 from tieline.telemetry.spans import Tracer
 
 
@@ -62,8 +64,12 @@ class Invoker:
         events: RunEvents | None = None,
         *,
         delivery: WebhookDelivery | None = None,
+        tags: dict[str, str] | None = None,
     ) -> Context:
-        """What a run is given; ``events`` is that of runs that are tried again, ``delivery`` that of webhooks."""
+        """What a run is given; ``events`` is that of runs that are tried again, ``delivery`` that of webhooks.
+
+        ``tags`` takes those that the code gives the run.
+        """
         return Context(
             execution_id=execution_id,
             configuration=self.configuration,
@@ -77,16 +83,22 @@ class Invoker:
             or RunEvents(self.publisher, run=execution_id, user=activation_key(activation) or None),
             delivery=delivery,
             connectors=self._connectors,
+            tags=tags,
         )
 
     async def in_thread(self, slot: Slot, handler: Callable[..., Any], *arguments: Any) -> Any:
         """What a plain function returns. The run can be stopped, its thread cannot: that keeps the turn."""
         loop = asyncio.get_running_loop()
-        work = self._threads.submit(copy_context().run, handler, *arguments)
+        work = self._threads.submit(copy_context().run, _call_in_thread, handler, *arguments)
         slot.keep()
         work.add_done_callback(lambda _: _call_soon(loop, slot.free))
         value = await asyncio.shield(asyncio.wrap_future(work))
         return await value if asyncio.iscoroutine(value) else value
+
+
+def _call_in_thread(handler: Callable[..., Any], *arguments: Any) -> Any:
+    run_thread.set(get_ident())
+    return handler(*arguments)
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

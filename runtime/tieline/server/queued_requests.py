@@ -15,6 +15,7 @@ from tieline.events.queue import EventsUnavailableError
 from tieline.integration import Webhook
 from tieline.server.refused_error import RefusedError
 from tieline.server.repeated_requests import RepeatedRequests, request_key
+from tieline.server.responses import fixed_answer
 from tieline.server.stored_request import DEDUPLICATION_HEADERS, kept_request
 from tieline.server.webhook_signatures import Sender
 from tieline.telemetry.redaction import Redactor
@@ -48,7 +49,7 @@ class QueuedRequests:
         span: Span,
         sender: Sender,
     ) -> web.StreamResponse:
-        """Store the request, and answer 202. Raises RefusedError when it cannot be stored."""
+        """Store the request, and answer 202, or what its sender expects. Raises RefusedError."""
         body = await request.read()
         if len(body) > MAX_EVENT_BYTES:
             raise RefusedError(
@@ -88,6 +89,9 @@ class QueuedRequests:
         if key is not None and stored:
             # Only now: a request that was not stored has to be accepted when it is sent again.
             await self._repeated.remember(key, sender)
+        accepted = webhook.answer or (sender.scheme.answer if sender.scheme else None)
+        if accepted is not None:
+            return fixed_answer(accepted)
         content = {"runId": execution_id} if stored else {"duplicate": True}
         return web.json_response(content, status=202)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from tieline_protocol.signature_challenges import FixedAnswer
+
 
 class RefusedError(Exception):
     """The request is not run, or not to its end; ``status``, ``code`` and the message are its answer."""
@@ -13,3 +15,5 @@ class RefusedError(Exception):
         self.status = status
         self.code = code
         self.headers = dict(headers or {})
+        self.answer: FixedAnswer | None = None
+        """What a sender demands in place of the usual answer."""

@@ -1,16 +1,32 @@
 """Bounds what a request's body may take, whatever way the code reads it, and says when it cannot be read."""
 
 import asyncio
+import json
 import traceback
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from aiohttp import StreamReader, hdrs, web
 
 from tieline.server.refused_error import RefusedError
 from tieline.sync import SyncRequest
 
+
+async def _read_json(request: web.Request, *, loads: Callable[[str], Any] = json.loads) -> Any:
+    return loads((await request.text()).removeprefix("\ufeff"))
+
+
 _READERS = frozenset(
     reader.__code__
-    for reader in (web.BaseRequest.json, web.BaseRequest.text, SyncRequest.json, SyncRequest.text)
+    for reader in (
+        _read_json,
+        web.BaseRequest.json,
+        web.BaseRequest.text,
+        SyncRequest.json,
+        SyncRequest.text,
+    )
 )
 _LONGEST = 200
 
@@ -50,6 +66,12 @@ def put_back(request: web.Request, body: bytes) -> None:
     content.feed_data(body)
     content.feed_eof()
     request._payload = content
+
+
+def reads_json_after_a_mark(request: web.Request) -> None:
+    """Let ``await request.json()`` read a body that begins with a byte order mark, as RFC 8259 allows parsers to."""
+    # Without a cycle, which would keep each request until the garbage collector finds it.
+    vars(request)["json"] = partial(_read_json, weakref.proxy(request))
 
 
 def unreadable(error: Exception) -> RefusedError | None:

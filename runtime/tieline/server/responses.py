@@ -1,5 +1,6 @@
 """HTTP answers: from what webhooks return, and the server's own errors."""
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -7,6 +8,7 @@ from aiohttp import web
 
 from tieline.errors import ReturnValueError
 from tieline.plain_json import encode
+from tieline_protocol.signature_challenges import FixedAnswer
 
 EXECUTION_ID_HEADER = "X-Tieline-Execution-Id"
 # As headers: aiohttp takes three times as long to write a content type from its parts.
@@ -31,6 +33,18 @@ def answer(value: Any) -> web.StreamResponse:
             "a str, bytes, an aiohttp response, or JSON-like data"
         ) from error
     return web.Response(body=body.encode(), headers=_JSON)
+
+
+def fixed_answer(content: FixedAnswer, headers: Mapping[str, str] | None = None) -> web.Response:
+    """The answer that an auth scheme or a webhook sets."""
+    return web.Response(
+        status=content.status,
+        # A challenge that it repeats can hold half a character.
+        body=content.body.encode("utf-8", "replace") if content.body else None,
+        content_type=content.media_type if content.body else None,
+        charset="utf-8" if content.body else None,
+        headers={"X-Content-Type-Options": "nosniff", **(headers or {})},
+    )
 
 
 def error_answer(

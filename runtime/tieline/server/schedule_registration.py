@@ -18,8 +18,6 @@ _TIMEOUT = aiohttp.ClientTimeout(total=10, connect=3)
 _FIRST_BACKOFF = 1.0
 _LONGEST_BACKOFF = 60.0
 _REFUSED = frozenset({400, 413, 422})
-_UNKNOWN = frozenset({404, 405})
-"""An API of an earlier release knows no such endpoint."""
 
 
 async def register(
@@ -42,7 +40,7 @@ async def _refused(api: PodApi, body: Mapping[str, object]) -> str | None:
         answer = await api.request("PUT", _PATH, body=body, limits=_TIMEOUT)
     except UNREACHABLE as error:
         return reason(error)
-    if 200 <= answer.status < 300 or answer.status in _UNKNOWN:
+    if 200 <= answer.status < 300:
         return None
     if answer.status in _REFUSED:
         logger.error("The platform does not show the schedules: the API answered %d", answer.status)

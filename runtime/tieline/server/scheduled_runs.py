@@ -100,6 +100,7 @@ class ScheduledRuns:
             "schedule.due": run.due.isoformat(),
             "schedule.attempt": run.attempt,
         }
+        direct: DirectRun | None = None
         try:
             with self._calls.tracer.run(
                 schedule.name,
@@ -110,39 +111,41 @@ class ScheduledRuns:
                 user=activation_key(activation),
             ) as span:
                 span.attributes.update(attributes)
-                kept = self._calls.direct_runs.begin(execution_id, "schedule", schedule.name, span)
-                if kept is not None:
-                    kept.activation, kept.input = activation, schedule_input(run.due)
-                outcome = await self._limited(schedule, run, activation, execution_id, slot, span, kept)
-            if kept is not None:
-                self._calls.direct_runs.end(kept)
-            return outcome
+                direct = self._calls.direct_runs.begin(execution_id, "schedule", schedule.name, span)
+                direct.admit(activation)
+                if direct.keeps_input:
+                    direct.input = schedule_input(run.due)
+                return await self._limited(schedule, run, activation, slot, span, direct)
+        except BaseException as error:
+            if direct is not None:
+                direct.error = error
+            raise
         finally:
             slot.release()
+            if direct is not None:
+                self._calls.direct_runs.end(direct)
 
     async def _limited(
         self,
         schedule: Schedule,
         run: ScheduledRun,
         activation: Activation,
-        execution_id: str,
         slot: Slot,
         span: Span,
-        kept: DirectRun | None,
+        direct: DirectRun,
     ) -> Outcome:
         seconds = self._timeout if schedule.timeout is None else schedule.timeout
         whose = {"fields": _of_user(activation_key(activation))}
         try:
             begin_deadline(asyncio.get_running_loop().time(), seconds)
             async with asyncio.timeout(seconds or None) as deadline:
-                await self._call(schedule, run, activation, execution_id, slot)
+                await self._call(schedule, run, activation, direct, slot)
         except Exception as error:
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
             if timed_out:
                 error = TimeoutError(f"stopped after {seconds:g} seconds")
             span.fail(error)
-            if kept is not None:
-                kept.error = error
+            direct.error = error
             if timed_out:
                 logger.error("Schedule %s was stopped after %g seconds", schedule.name, seconds, extra=whose)
                 return "timed_out"
@@ -151,9 +154,9 @@ class ScheduledRuns:
         return "succeeded"
 
     async def _call(
-        self, schedule: Schedule, run: ScheduledRun, activation: Activation, execution_id: str, slot: Slot
+        self, schedule: Schedule, run: ScheduledRun, activation: Activation, direct: DirectRun, slot: Slot
     ) -> None:
-        context = self._calls.context(execution_id, activation)
+        context = self._calls.context(direct.id, activation, tags=direct.tags)
         if schedule.is_async:
             await schedule.handler(*(context, run)[: schedule.arguments])
             return

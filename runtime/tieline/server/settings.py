@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from tieline.connectors.answers import AnswerChecks
+from tieline.connectors.requests import RequestChecks
 from tieline.errors import ConfigurationError
 from tieline_protocol.egress import ALLOWED, Egress
 from tieline_protocol.event_streams import LEASE_SECONDS
 
 _MIB = 1024 * 1024
+_Checks = TypeVar("_Checks", bound=StrEnum)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +54,19 @@ class Settings:
     schedule_timeout: float
     event_timeout: float
     engine_urls: list[str]
-    """Of the event engine; none where there is no engine."""
+    """Of the event engine's servers; none on one's own machine."""
     engine_credentials_file: Path
     event_lease: float
     claim: float
+    blocked_limit: float
+    """How long code may block the event loop; 0 is no limit."""
+    blocked_ends: bool
+    """Whether the process ends then. Otherwise it warns."""
     log_level: str
     answer_checks: AnswerChecks
     """What happens to answers that do not follow the description of their connector."""
+    request_checks: RequestChecks
+    """What happens to requests that do not follow it."""
     organisation_id: str
     project_id: str
     project_name: str
@@ -85,7 +95,7 @@ class Settings:
             listen_fd=_descriptor(env, "TIELINE_LISTEN_FD"),
             health_listen_fd=_descriptor(env, "TIELINE_HEALTH_LISTEN_FD"),
             drain_delay=_number(env, "TIELINE_DRAIN_SECONDS", 3),
-            drain_limit=_number(env, "TIELINE_DRAIN_LONGEST_SECONDS", 20),
+            drain_limit=_number(env, "TIELINE_DRAIN_LONGEST_SECONDS", 60),
             grace=_number(env, "TIELINE_GRACE_SECONDS", 65),
             max_body=int(_number(env, "TIELINE_MAX_BODY_BYTES", 10 * _MIB)),
             max_runs=int(_number(env, "TIELINE_MAX_CONCURRENT_RUNS", 100)),
@@ -103,8 +113,11 @@ class Settings:
             ),
             event_lease=_number(env, "TIELINE_EVENT_LEASE_SECONDS", LEASE_SECONDS),
             claim=_claim(env),
+            blocked_limit=_number(env, "TIELINE_BLOCKED_SECONDS", 10),
+            blocked_ends=_ends_when_blocked(env),
             log_level=_log_level(env),
-            answer_checks=_answer_checks(env),
+            answer_checks=_checks(env, "TIELINE_ANSWER_CHECKS", AnswerChecks.LOG),
+            request_checks=_checks(env, "TIELINE_REQUEST_CHECKS", RequestChecks.RAISE),
             organisation_id=env.get("TIELINE_ORGANISATION_ID", ""),
             project_id=env.get("TIELINE_PROJECT_ID", ""),
             project_name=env.get("TIELINE_PROJECT_NAME", ""),
@@ -142,6 +155,13 @@ def _claim(env: Mapping[str, str]) -> float:
     return seconds
 
 
+def _ends_when_blocked(env: Mapping[str, str]) -> bool:
+    action = env.get("TIELINE_BLOCKED_ACTION") or "exit"
+    if action not in {"exit", "warn"}:
+        raise ConfigurationError(f"TIELINE_BLOCKED_ACTION must be exit or warn, not {action!r}")
+    return action == "exit"
+
+
 def _descriptor(env: Mapping[str, str], name: str) -> int | None:
     return int(_number(env, name, 0)) if env.get(name) else None
 
@@ -155,12 +175,14 @@ def _egress(env: Mapping[str, str]) -> Egress | None:
         raise ConfigurationError(str(error)) from None
 
 
-def _answer_checks(env: Mapping[str, str]) -> AnswerChecks:
-    text = env.get("TIELINE_ANSWER_CHECKS") or AnswerChecks.LOG.value
+def _checks(env: Mapping[str, str], name: str, default: _Checks) -> _Checks:
+    text = env.get(name) or default.value
     try:
-        return AnswerChecks(text.lower())
+        return type(default)(text.lower())
     except ValueError:
-        raise ConfigurationError(f"TIELINE_ANSWER_CHECKS must be off, log or raise, not {text!r}") from None
+        *others, last = type(default)
+        choices = f"{', '.join(others)} or {last}"
+        raise ConfigurationError(f"{name} must be {choices}, not {text!r}") from None
 
 
 def _log_level(env: Mapping[str, str]) -> str:

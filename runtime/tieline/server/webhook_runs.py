@@ -17,7 +17,6 @@ from tieline.configuration.users import ConfiguredUsers, Users
 from tieline.connectors.caller import Connectors
 from tieline.context import Context, RunMetadata, WebhookDelivery
 from tieline.errors import LimitReachedError, reached_limit, reason
-from tieline.events.history import HistoryWriter
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.execution.background import BackgroundWork
@@ -33,9 +32,16 @@ from tieline.server.path_parameters import check_path
 from tieline.server.queued_requests import QueuedRequests
 from tieline.server.refused_error import RefusedError
 from tieline.server.repeated_requests import RepeatedRequests, request_key
-from tieline.server.request_bodies import bounded, put_back, read_bounded, unreadable
-from tieline.server.responses import EXECUTION_ID_HEADER, answer, error_answer
-from tieline.server.run_history import DirectRun, DirectRuns
+from tieline.server.request_bodies import (
+    bounded,
+    put_back,
+    read_bounded,
+    reads_json_after_a_mark,
+    unreadable,
+)
+from tieline.server.responses import EXECUTION_ID_HEADER, answer, error_answer, fixed_answer
+from tieline.server.run_history import DirectRun, DirectRuns, RecordsTaker
+from tieline.server.sender_certificates import SenderCertificates, fetch_by
 from tieline.server.webhook_signatures import Sender
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.sync import SyncContext, SyncRequest
@@ -79,7 +85,7 @@ class Runner:
         tracer: Tracer | None = None,
         documents: Documents | None = None,
         publisher: Publisher | None = None,
-        history: HistoryWriter | None = None,
+        history: RecordsTaker | None = None,
         connectors: Connectors | None = None,
     ) -> None:
         self.leaving = GracefulDrain()
@@ -87,7 +93,10 @@ class Runner:
         self._limits = limits
         self._deadlines = Deadlines(limits.run_timeout)
         self._admission = Admission(
-            configuration, users or ConfiguredUsers(configuration), public_url=run_metadata.public_url
+            configuration,
+            users or ConfiguredUsers(configuration),
+            public_url=run_metadata.public_url,
+            certificates=SenderCertificates(fetch_by(client)),
         )
         self._tracer = tracer or Tracer(_let_go, configuration.redactor)
         self.turns = FairLimiter(
@@ -97,6 +106,9 @@ class Runner:
             wait_timeout=limits.wait_timeout,
         )
         threads = ThreadPoolExecutor(max_workers=max(limits.max_runs, 1), thread_name_prefix="run")
+        direct_runs = DirectRuns(
+            history, configuration, redact=self._tracer.redact, version=run_metadata.version
+        )
         self.background = BackgroundWork(
             turns=self.turns,
             tracer=self._tracer,
@@ -104,6 +116,7 @@ class Runner:
             counts=self.counts,
             most=limits.max_background,
             timeout=limits.background_timeout,
+            ended=direct_runs.background,
         )
         self.calls = Invoker(
             configuration=configuration,
@@ -115,9 +128,7 @@ class Runner:
             background=self.background,
             threads=threads,
             publisher=publisher or Publisher(NoEvents(), {}),
-            direct_runs=DirectRuns(
-                history, configuration, redact=self._tracer.redact, version=run_metadata.version
-            ),
+            direct_runs=direct_runs,
             connectors=connectors,
         )
         self._repeated = RepeatedRequests(self.calls.publisher)
@@ -126,6 +137,10 @@ class Runner:
     def close(self) -> None:
         """Let go of the threads; those that still run are not waited for."""
         self.calls.close()
+
+    def may_be_handshake(self, webhook: Webhook, request: web.Request) -> bool:
+        """Whether a request whose method the webhook does not take can be a handshake of its sender."""
+        return self._admission.may_be_handshake(webhook, request)
 
     async def run(self, webhook: Webhook, request: web.Request) -> web.StreamResponse:
         """The answer of ``webhook`` to ``request``; for the user in its path, if there is one.
@@ -171,24 +186,31 @@ class Runner:
         self, webhook: Webhook, request: web.Request, execution_id: str, slot: Slot
     ) -> web.StreamResponse:
         """One run is one trace, or a part of the caller's."""
-        with self._tracer.run(
-            webhook.name, execution_id=execution_id, task=webhook.name, headers=request.headers
-        ) as span:
-            resource = request.match_info.route.resource
-            span.attributes["http.request.method"] = request.method
-            span.attributes["http.route"] = resource.canonical if resource else ""
-            kept: DirectRun | None = None
-            if webhook.queues(request.method):
-                # The run has a span of its own, where one was accepted.
-                span.attributes["messaging.operation.type"] = "send"
-            else:
-                kept = self.calls.direct_runs.begin(execution_id, "webhook", webhook.name, span)
-            response = await self._limited(webhook, request, execution_id, span, slot, kept)
-            span.attributes["http.response.status_code"] = response.status
-            if response.status >= 500 and span.error is None:
-                span.fail(str(response.status))
-        if kept is not None:
-            self.calls.direct_runs.end(kept, response.status)
+        run: DirectRun | None = None
+        status = 0
+        try:
+            with self._tracer.run(
+                webhook.name, execution_id=execution_id, task=webhook.name, headers=request.headers
+            ) as span:
+                resource = request.match_info.route.resource
+                span.attributes["http.request.method"] = request.method
+                span.attributes["http.route"] = resource.canonical if resource else ""
+                if webhook.queues(request.method):
+                    # The run has a span of its own, where one was accepted.
+                    span.attributes["messaging.operation.type"] = "send"
+                else:
+                    run = self.calls.direct_runs.begin(execution_id, "webhook", webhook.name, span)
+                response = await self._limited(webhook, request, execution_id, span, slot, run)
+                span.attributes["http.response.status_code"] = status = response.status
+                if status >= 500 and span.error is None:
+                    span.fail(str(status))
+        except BaseException as error:
+            if run is not None:
+                run.error = error
+            raise
+        finally:
+            if run is not None:
+                self.calls.direct_runs.end(run, status)
         return response
 
     async def _limited(
@@ -198,7 +220,7 @@ class Runner:
         execution_id: str,
         span: Span,
         slot: Slot,
-        kept: DirectRun | None,
+        run: DirectRun | None,
     ) -> web.StreamResponse:
         deadline = self._deadlines.begin()
         try:
@@ -212,22 +234,20 @@ class Runner:
                 _tell_activation(span, activation)
                 if webhook.queues(request.method):
                     return await self._queued.store(webhook, request, execution_id, activation, span, sender)
-                if kept is not None:
-                    await kept.admit(activation, request)
-                return await self._call(webhook, request, execution_id, activation, sender, slot)
+                return await self._call(webhook, request, execution_id, activation, sender, slot, run)
         except web.HTTPException as raised:
             return _plain_response(raised)
         except RefusedError as refused:
             return _refused(refused, execution_id)
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired:
-                return self._timed_out(webhook, execution_id, kept)
+                return self._timed_out(webhook, execution_id, run)
             if unread := unreadable(error):
                 logger.warning("Webhook %s was called in vain: %s", webhook.name, unread)
                 return _refused(unread, execution_id)
             span.fail(error)
-            if kept is not None:
-                kept.error = error
+            if run is not None:
+                run.error = error
             if (limit := reached_limit(error)) is not None:
                 logger.warning("Webhook %s ended: %s", webhook.name, limit)
                 return _without_room(webhook, limit, execution_id)
@@ -245,7 +265,7 @@ class Runner:
         self, webhook: Webhook, request: web.Request, sender: Sender
     ) -> web.StreamResponse | None:
         """The answer to a handshake that the code need not answer. Raises RefusedError."""
-        found = await handshakes.answer_of(sender, request)
+        found = await handshakes.answer_of(sender, request, self._admission.certificates)
         if found is None and request.method not in webhook.methods:
             raise wrong_method(webhook, request)
         return found
@@ -258,13 +278,20 @@ class Runner:
         activation: Activation,
         sender: Sender,
         slot: Slot,
+        run: DirectRun | None,
     ) -> web.StreamResponse:
         """What the function answers."""
+        if run is not None:
+            run.admit(activation)
+            if run.keeps_input:
+                await run.keep(request)
         key = request_key(webhook, activation, sender)
         is_duplicate = key is not None and await self._repeated.knows(key)
         delivery = WebhookDelivery(id=sender.delivery_id, is_duplicate=is_duplicate)
-        context = self.calls.context(execution_id, activation, delivery=delivery)
+        tags = None if run is None else run.tags
+        context = self.calls.context(execution_id, activation, delivery=delivery, tags=tags)
         if webhook.is_async:
+            reads_json_after_a_mark(request)
             response = answer(await webhook.handler(*(context, request)[: webhook.arguments]))
         else:
             response = answer(await self._call_in_thread(webhook, request, context, slot))
@@ -273,10 +300,10 @@ class Runner:
             await self._repeated.remember(key, sender)
         return response
 
-    def _timed_out(self, webhook: Webhook, execution_id: str, kept: DirectRun | None) -> web.Response:
+    def _timed_out(self, webhook: Webhook, execution_id: str, run: DirectRun | None) -> web.Response:
         seconds = self._limits.run_timeout
-        if kept is not None:
-            kept.error = TimeoutError(f"stopped after {seconds:g} seconds")
+        if run is not None:
+            run.error = TimeoutError(f"stopped after {seconds:g} seconds")
         logger.error("Webhook %s was stopped after %g seconds", webhook.name, seconds)
         return error_answer(
             504,
@@ -330,6 +357,8 @@ def _outcome(status: int) -> Outcome:
 
 
 def _refused(refused: RefusedError, execution_id: str) -> web.Response:
+    if refused.answer is not None:
+        return fixed_answer(refused.answer)
     return error_answer(
         refused.status, refused.code, str(refused), execution_id=execution_id, headers=refused.headers
     )

@@ -12,6 +12,7 @@ from tieline.configuration.file_source import FileSource
 from tieline.configuration.pod_api import PodApi
 from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
 from tieline.context import Named, RunMetadata
+from tieline.events.run_reports import RunReports
 from tieline.execution.ulids import new_ulid
 from tieline.http_client.limit_sources import ApiLimits, LimitSource, OwnLimits
 from tieline.http_client.outcomes import OutcomeReporter
@@ -75,6 +76,13 @@ def outcomes_of(settings: Settings, client: aiohttp.ClientSession) -> OutcomeRep
     if settings.connections_file is not None or settings.api_url is None:
         return None
     return OutcomeReporter(PodApi(client, settings.api_url, settings.token_file))
+
+
+def run_reports_of(settings: Settings, client: aiohttp.ClientSession) -> RunReports | None:
+    """Who stores records of direct runs; None on an author's machine, where the queue has the history."""
+    if settings.connections_file is not None or settings.api_url is None:
+        return None
+    return RunReports(PodApi(client, settings.api_url, settings.token_file))
 
 
 def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:

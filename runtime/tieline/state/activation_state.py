@@ -24,7 +24,7 @@ MAX_EXPIRY_SECONDS = 10 * 366 * 24 * 3600
 
 
 class StateChangedError(TielineError):
-    """Somebody else changed the value since it was read: read it again, and decide anew.
+    """Another run or client changed the value since it was read: read it again, and decide anew.
 
     >>> async def late(ctx: Context) -> str:
     ...     entry = await ctx.state.entry("cursor")

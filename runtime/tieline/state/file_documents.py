@@ -86,7 +86,7 @@ class FileDocuments:
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise StateUnavailableError(f"{self._path} is not JSON any more; remove it") from error
+            raise StateUnavailableError(f"{self._path} is no longer valid JSON; remove it") from error
         if not isinstance(kept, dict):
             return {}
         now = time.time()

@@ -30,7 +30,13 @@ _PRINTED_LINE_LIMIT = 64 * 1024
 _MASKED = frozenset({"message", "error", "httpRequest", "fields", "logger"})
 """Parts of an entry that code or callers choose."""
 # Made once: json.dumps makes a new encoder on each call that is given options.
-_encode = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).encode
+_json = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).encode
+
+
+def _encode(value: Any) -> str:
+    """As JSON that UTF-8 can hold: lone surrogates, for which the line would be lost, become question marks."""
+    text = _json(value)
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 @lru_cache(maxsize=256)

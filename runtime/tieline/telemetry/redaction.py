@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
+from tieline.telemetry.unescaping import unescaped, without_partial_escape
 from tieline_common.bounded_dict import BoundedDict
 
 MASK = "***"
@@ -27,8 +28,10 @@ _JWT_PARTS = (len(_JWT_BEGIN) + 8, 8, 16)
 _LONGEST_JWT = 8192
 
 # Shorter values would blank out ordinary words and say nothing about where they came from.
-SHORTEST = 4
+SHORTEST = 6
 """Shorter values are not masked."""
+_BEGIN = 4
+"""Letters by which the beginning of a form is recognised."""
 # The same for a line of a longer secret, and for what is left of an encoded one between its neighbours.
 _SHORTEST_PART = 8
 _MAX_LINES = 1000
@@ -48,19 +51,12 @@ _SameLength = tuple[int, str, frozenset[str]]
 """Texts of one length: the only one, or else all of them."""
 
 
-class _Secret(NamedTuple):
-    value: str | bytes
-    word: bool = False
-    """A user name: masked where it stands alone, not as a part of another word."""
-
-
 class _Forms(NamedTuple):
     """The texts by which a secret is recognised."""
 
-    anywhere: frozenset[str] = frozenset()
-    words: frozenset[str] = frozenset()
+    all: frozenset[str] = frozenset()
     minimal: frozenset[str] = frozenset()
-    """Those of both that contain no other one: a text without these has none of them."""
+    """Those that contain no other one: a text without these has none of them."""
 
 
 current_redactor: ContextVar[Callable[[], "Redactor"] | None] = ContextVar("tieline_redactor", default=None)
@@ -71,24 +67,27 @@ class Redactor:
     """Replaces every secret that it was told of, in the forms in which secrets travel.
 
     A value is recognised as it is; as JSON, Python, HTML and URLs write it; in hexadecimal; in base64 and base64url,
-    also inside of a longer encoded text; and each longer line of a value with several lines by itself. JWTs are
-    recognised by their form. User names are masked where they stand as a word of their own.
+    also inside of a longer encoded text; and each longer line of a value with several lines by itself. Letters may be
+    escaped as JSON, JavaScript, HTML and URLs allow it, also those that need no escape. JWTs are recognised by their
+    form. Values of fewer than ``SHORTEST`` characters are not masked.
     """
 
-    def __init__(self) -> None:
-        self._current: dict[str, frozenset[_Secret]] = {}
-        self._former: BoundedDict[_Secret, None] = BoundedDict(_REMEMBERED)
-        self._known: frozenset[_Secret] = frozenset()
+    def __init__(self, *, jwts: bool = True) -> None:
+        """Without ``jwts``, tokens are masked only if they are known."""
+        self._jwts = jwts
+        self._current: dict[str, frozenset[str | bytes]] = {}
+        self._former: BoundedDict[str | bytes, None] = BoundedDict(_REMEMBERED)
+        self._known: frozenset[str | bytes] = frozenset()
         self._matcher = _Matcher(())
 
     def learn(self, secrets: Iterable[str | bytes]) -> None:
         """Remember ``secrets``, with the 1,000 last ones that came this way."""
-        self._remember(_Secret(secret) for secret in secrets)
+        self._remember(secrets)
         self._refresh()
 
-    def replace(self, source: str, secrets: Iterable[str | bytes], names: Iterable[str] = ()) -> None:
-        """Know what ``source`` holds now: ``secrets``, and the user ``names`` to them. Former ones are remembered."""
-        new = frozenset(chain(map(_Secret, secrets), (_Secret(name, word=True) for name in names)))
+    def replace(self, source: str, secrets: Iterable[str | bytes]) -> None:
+        """Know the ``secrets`` that ``source`` holds now. Former ones are remembered."""
+        new = frozenset(secrets)
         old = self._current.get(source, frozenset())
         if new == old:
             return
@@ -96,7 +95,7 @@ class Redactor:
         self._remember(old - new)
         self._refresh()
 
-    def _remember(self, secrets: Iterable[_Secret]) -> None:
+    def _remember(self, secrets: Iterable[str | bytes]) -> None:
         for secret in secrets:
             self._former[secret] = None
 
@@ -109,7 +108,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """``text`` with every known secret and every JWT replaced."""
-        return replaced(text, self._matcher.spans(text) + jwts(text))
+        return replaced(text, self._spans(text, (self._matcher,)))
 
     def for_run(self, text: str, *, longest: int | None = None) -> str:
         """The same, with the secrets of the current run's user; not more than ``longest`` letters of it."""
@@ -123,8 +122,17 @@ class Redactor:
 
     def spans(self, text: str) -> list[Span]:
         """Where secrets of the process and of the current run's user are; they may overlap."""
-        spans = jwts(text)
-        for matcher in self._matchers():
+        return self._spans(text, self._matchers())
+
+    def _spans(self, text: str, matchers: "tuple[_Matcher, ...]") -> list[Span]:
+        spans = self._plain_spans(text, matchers)
+        for view in unescaped(text):
+            spans += map(view.source, self._plain_spans(view.text, matchers))
+        return spans
+
+    def _plain_spans(self, text: str, matchers: "tuple[_Matcher, ...]") -> list[Span]:
+        spans = jwts(text) if self._jwts else []
+        for matcher in matchers:
             spans += matcher.spans(text)
         return spans
 
@@ -136,12 +144,25 @@ class Redactor:
 
     def unfinished(self, text: str) -> int:
         """Where the last part of ``text`` begins that may be the beginning of a secret; its length without one."""
-        ends = (_begun(text, form) for matcher in self._matchers() for form in matcher.forms)
-        return min(ends, default=len(text))
+        ends = [len(text)]
+        for part in {text, without_partial_escape(text)}:
+            ends += self._begun(part)
+            for view in unescaped(part):
+                for shown in {view.text, without_partial_escape(view.text)}:
+                    ends += (view.source((begun, len(shown)))[0] for begun in self._begun(shown))
+        return min(ends)
+
+    def _begun(self, text: str) -> list[int]:
+        """Where beginnings of secrets are at the end of ``text``."""
+        forms = (form for matcher in self._matchers() for form in matcher.forms)
+        return [begun for form in forms if (begun := _begun(text, form)) < len(text)]
 
     def suspects(self, text: str) -> bool:
         """Whether ``text`` may hold a secret: quicker than masking it, and true rather too often."""
-        return _JWT_BEGIN in text or any(matcher.suspects(text) for matcher in self._matchers())
+        matchers = self._matchers()
+        if _JWT_BEGIN in text or any(matcher.suspects(text) for matcher in matchers):
+            return True
+        return any(matcher.suspects(view.text) for view in unescaped(text) for matcher in matchers)
 
     def masked(self, value: Any) -> Any:
         """JSON-like data with all its texts masked, names as well, and numbers that are secrets."""
@@ -166,9 +187,7 @@ class _Matcher:
     """Finds all occurrences of texts, overlapping ones too, in time proportional to the text."""
 
     def __init__(self, known: Sequence[_Forms]) -> None:
-        anywhere = frozenset[str]().union(*(forms.anywhere for forms in known))
-        self._words = frozenset[str]().union(*(forms.words for forms in known)) - anywhere
-        self.forms = (*anywhere, *self._words)
+        self.forms = tuple(frozenset[str]().union(*(forms.all for forms in known)))
         """All texts that are looked for."""
         self.longest = max(map(len, self.forms), default=0)
         # By length: a short text, such as a path, is compared with those alone that fit into it.
@@ -181,7 +200,7 @@ class _Matcher:
             self._pattern = re.compile(_expression(self._by_prefix))
 
     def suspects(self, text: str) -> bool:
-        """Whether one of the texts is there, word or not."""
+        """Whether one of the texts is there."""
         if self._pattern is None:
             # A loop over `in` is the quickest that Python has for some tens of texts.
             for form in self._minimal[: bisect_right(self._lengths, len(text))]:  # noqa: SIM110
@@ -193,14 +212,10 @@ class _Matcher:
     def spans(self, text: str) -> list[Span]:
         """Where they are."""
         if self._pattern is not None:
-            found = list(self._candidates(text, self._pattern))
-        elif self.suspects(text):
-            found = [span for form in self.forms for span in _occurrences(text, form)]
-        else:
-            found = []
-        if not self._words or not found:
-            return found
-        return [span for span in found if text[slice(*span)] not in self._words or _stands_alone(text, span)]
+            return list(self._candidates(text, self._pattern))
+        if not self.suspects(text):
+            return []
+        return [span for form in self.forms for span in _occurrences(text, form)]
 
     def _candidates(self, text: str, pattern: re.Pattern[str]) -> Iterator[Span]:
         offset = 0
@@ -222,22 +237,12 @@ def _occurrences(text: str, form: str) -> Iterator[Span]:
 
 def _begun(text: str, form: str) -> int:
     """Where ``text`` ends with the beginning of ``form``; its length when it does not."""
-    offset = text.find(form[:SHORTEST], max(0, len(text) - len(form)))
+    offset = text.find(form[:_BEGIN], max(0, len(text) - len(form)))
     while offset >= 0:
         if form.startswith(text[offset:]):
             return offset
-        offset = text.find(form[:SHORTEST], offset + 1)
+        offset = text.find(form[:_BEGIN], offset + 1)
     return len(text)
-
-
-def _stands_alone(text: str, span: Span) -> bool:
-    begin, end = span
-    before, after = text[begin - 1 : begin], text[end : end + 1]
-    return not (_of_word(before) or _of_word(after))
-
-
-def _of_word(letter: str) -> bool:
-    return letter.isalnum() or letter == "_"
 
 
 def _by_prefix(forms: Iterable[str]) -> dict[str, list[_SameLength]]:
@@ -333,33 +338,31 @@ def replaced(text: str, spans: Sequence[Span]) -> str:
 
 
 @lru_cache(maxsize=2 * _REMEMBERED)
-def _forms(secret: _Secret) -> _Forms:
+def _forms(secret: str | bytes) -> _Forms:
     """Whitespace at both ends is left out: it says nothing, and is often lost on the way."""
-    value = secret.value.strip() if isinstance(secret.value, str) else secret.value
+    value = secret.strip() if isinstance(secret, str) else secret
     if len(value) < SHORTEST:
         return _Forms()
     if isinstance(value, bytes):
         colons = value.hex(":")
-        anywhere = {*_written(repr(value)[2:-1]), *_encoded(value), colons, colons.upper()}
-        words = set[str]()
+        found = {*_written(repr(value)[2:-1]), *_encoded(value), colons, colons.upper()}
     else:
-        anywhere, words = set(_encoded(value.encode(errors="surrogatepass"))), set(_written(value))
-        if not secret.word:
-            # Of a JSON text in base64 the secret is what JSON makes of it.
-            inner = (
-                {variant.encode() for variant in (_escaped(value), json.dumps(value)[1:-1])}
-                if "\\" in json.dumps(value)
-                else ()
-            )
-            encoded = (form for variant in inner for form in _encoded(variant))
-            anywhere, words = {*anywhere, *words, *encoded, *_of_lines(value)}, set()
-    forms = sorted(anywhere | words, key=len)
+        # Of a JSON text in base64 the secret is what JSON makes of it.
+        inner = (
+            {variant.encode() for variant in (_escaped(value), json.dumps(value)[1:-1])}
+            if "\\" in json.dumps(value)
+            else ()
+        )
+        encoded = (form for variant in inner for form in _encoded(variant))
+        own = _encoded(value.encode(errors="surrogatepass"))
+        found = {*own, *_written(value), *encoded, *_of_lines(value)}
+    forms = sorted(found, key=len)
     minimal: list[str] = []
     for form in forms:
         # Comparing each with each is for few of them.
         if len(forms) > _COMPARED or not any(other in form for other in minimal):
             minimal.append(form)
-    return _Forms(frozenset(anywhere), frozenset(words), frozenset(minimal))
+    return _Forms(frozenset(found), frozenset(minimal))
 
 
 def _of_lines(text: str) -> Iterator[str]:

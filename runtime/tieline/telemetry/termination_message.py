@@ -25,8 +25,17 @@ def message(error: BaseException, redact: Redactor) -> str:
 
 def write(path: Path, error: BaseException, redact: Redactor) -> None:
     """Write the message to ``path`` if that can be written to; elsewhere than in a pod it is not there."""
+    _write(path, message(error, redact))
+
+
+def write_text(path: Path, text: str, redact: Redactor) -> None:
+    """Write a sentence as the message; see ``write``."""
+    _write(path, _cut_end(redact(text)))
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(message(error, redact))
+        path.write_text(text)
     except OSError:
         return
 

@@ -7,20 +7,23 @@
         assert answer.json() == {"created": "7"}
         assert shop.requests[0].json() == {"reference": "S-1"}
 
-The fixture ``tieline_project`` comes with the package; see docs/sdk.md.
+The fixture ``tieline_project`` comes with the package; see docs/sdk/testing.md.
 """
 
 from tieline.testing.answer import Answer
 from tieline.testing.described import AnswerNotDescribedError
+from tieline.testing.emulated_provider import EmulatedProvider
 from tieline.testing.event_attempt import DeadLetter, EventAttempt
 from tieline.testing.fake_connections import FakeConnection, Script, SeenRequest, UnexpectedRequestError
 from tieline.testing.log_capture import LogEntry
 from tieline.testing.project import Project, RunFailedError
+from tieline.testing.tagged_runs import TaggedRun
 
 __all__ = [
     "Answer",
     "AnswerNotDescribedError",
     "DeadLetter",
+    "EmulatedProvider",
     "EventAttempt",
     "FakeConnection",
     "LogEntry",
@@ -28,5 +31,6 @@ __all__ = [
     "RunFailedError",
     "Script",
     "SeenRequest",
+    "TaggedRun",
     "UnexpectedRequestError",
 ]

@@ -6,7 +6,9 @@ from typing import Any
 
 from tieline.connectors.answers import problems_of
 from tieline.connectors.description import Body, Description, Operation
+from tieline.plain_json import encode
 from tieline.testing.answer import Answer
+from tieline.testing.pattern_text import text_matching
 from tieline_protocol.openapi_parameters import is_json
 
 _DEEPEST = 12
@@ -23,6 +25,8 @@ _FORMATS = {
     "hostname": "example.com",
     "ipv4": "192.0.2.1",
 }
+_SHOWN = 1_000
+"""Letters of a value in an error."""
 _VARIABLE = re.compile(r"\{[^{}/]*\}")
 
 
@@ -40,9 +44,13 @@ def answer_of(
     _, body = found.answer(code)
     if not content.keys() & {"json", "text", "body"} and code < 400 and body is not None:
         content.update(_example_content(description, found, body))
+    data = content.get("json")
+    if found.document and code < 400:
+        content["json"] = {"data": data}
     answer = Answer.of(code, **content)
     if check and code < 400:
         value = answer.json() if answer.body and body is not None and is_json(body.media_type) else None
+        value = value["data"] if found.document and isinstance(value, dict) else value
         problems = problems_of(description, found, code, value)
         if problems:
             raise AnswerNotDescribedError(
@@ -58,13 +66,18 @@ def path_pattern(operation: Operation) -> str:
 
 
 def example(description: Description, body: Body) -> Any:
-    """A value that follows a body's schema: the description's example, or one that is made with what is needed.
+    """A value for a body: the description's example if it follows the schema, or one that is made with what is needed.
 
-    Raises AnswerNotDescribedError where such a value is too large.
+    If none follows the schema, the last one that was made. Raises AnswerNotDescribedError where one is too large.
     """
-    if body.example is not None:
-        return body.example
-    return _Example(description).made(body.schema, 0)
+    value = body.example
+    if value is not None and not description.schemas.findings(body.schema, value, "answer"):
+        return value
+    for with_examples in (True, False):
+        value = _Example(description, with_examples=with_examples).made(body.schema, 0)
+        if not description.schemas.findings(body.schema, value, "answer"):
+            break
+    return value
 
 
 def _example_content(description: Description, operation: Operation, body: Body) -> dict[str, Any]:
@@ -72,9 +85,11 @@ def _example_content(description: Description, operation: Operation, body: Body)
         value = example(description, body)
         problems = description.schemas.findings(body.schema, value, "answer")
         if problems:
+            text = encode(value)
+            near = f" Change {text} so that it does" if len(text) <= _SHOWN else ""
             raise AnswerNotDescribedError(
-                f"No example of the answer of {description.name} {operation.id} can be made ({'; '.join(problems)}); "
-                "give one by json="
+                f"No example of the answer of {description.name} {operation.id} follows its description "
+                f"({'; '.join(problems)}); give one by json=.{near}"
             )
         return {"json": value}
     if isinstance(body.example, str):
@@ -85,21 +100,26 @@ def _example_content(description: Description, operation: Operation, body: Body)
 class _Example:
     """A value that is made, of which there is not too much: descriptions may ask for billions of items."""
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: Description, *, with_examples: bool) -> None:
         self._description = description
+        self._with_examples = with_examples
         self._left = _LARGEST
 
     def made(self, given: Any, depth: int) -> Any:
         self._spend(1)
         schema = self._description.schemas.resolved(given)
-        for key in ("examples", "enum"):
+        for key in ("examples", "enum") if self._with_examples else ("enum",):
             if schema.get(key):
                 return schema[key][0]
-        for key in ("const", "default"):
+        for key in ("const", "default") if self._with_examples else ("const",):
             if key in schema:
                 return schema[key]
         if depth > _DEEPEST:
             return None
+        if mapping := (found := schema.get("discriminator") or {}).get("mapping"):
+            value, reference = next(iter(mapping.items()))
+            meant = self.made({"$ref": reference}, depth + 1)
+            return {**meant, found["propertyName"]: value} if isinstance(meant, dict) else meant
         for key in ("oneOf", "anyOf"):
             if schema.get(key):
                 return self.made(schema[key][0], depth + 1)
@@ -124,7 +144,9 @@ class _Example:
             result |= part
         needed = schema.get("required", ())
         for name, item in schema.get("properties", {}).items():
-            if name in needed or "examples" in self._description.schemas.resolved(item):
+            if name in needed or (
+                self._with_examples and "examples" in self._description.schemas.resolved(item)
+            ):
                 result[name] = self.made(item, depth + 1)
         return result
 
@@ -139,9 +161,14 @@ class _Example:
 
 def _scalar(kind: Any, schema: Mapping[str, Any]) -> Any:
     if kind == "string":
+        shortest = int(schema.get("minLength", 0))
+        longest = int(schema["maxLength"]) if "maxLength" in schema else None
+        if "pattern" in schema:
+            found = text_matching(schema["pattern"], shortest=shortest, longest=longest)
+            if found is not None:
+                return found.ljust(shortest, "x")
         text: str = _FORMATS.get(schema.get("format", ""), "text")
-        longest = schema.get("maxLength")
-        return text.ljust(int(schema.get("minLength", 0)), "x")[: None if longest is None else int(longest)]
+        return text.ljust(shortest, "x")[:longest]
     if kind in ("integer", "number"):
         low = schema.get("minimum", schema["exclusiveMinimum"] + 1 if "exclusiveMinimum" in schema else None)
         value = low if low is not None else min(1, schema.get("maximum", 1))

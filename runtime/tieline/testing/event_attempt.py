@@ -1,7 +1,8 @@
 """What tests see of events: how attempts ended, and what became a dead letter."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tieline.events import memory
@@ -21,6 +22,8 @@ class EventAttempt:
     """Why it failed; None where it did not."""
     steps: tuple[str, ...]
     """The names of the steps that it did, without those that an earlier attempt had done."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What its code has called the run, by ``ctx.tag``; secrets are masked."""
 
     @classmethod
     def of(cls, record: RunRecord) -> "EventAttempt":
@@ -32,6 +35,7 @@ class EventAttempt:
             attempt=record.attempt,
             error=record.error.message if record.error else None,
             steps=tuple(step.name for step in record.steps if not step.recorded),
+            tags=dict(record.tags),
         )
 
 

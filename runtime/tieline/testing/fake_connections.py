@@ -53,6 +53,14 @@ class SeenRequest:
         return f"{self.method} {self.path}{query}"
 
 
+def _document_in(request: SeenRequest) -> Any:
+    try:
+        body = request.json()
+    except ValueError:
+        return None
+    return body.get("query") if isinstance(body, dict) else None
+
+
 @dataclass
 class Script:
     """What is answered to requests of one kind, in order; the last answer is repeated."""
@@ -62,6 +70,8 @@ class Script:
     query: Mapping[str, str]
     described: Callable[[int | None, Mapping[str, Any], bool], Answer] | None = None
     """Makes answers of an operation that a connector's description has."""
+    document: str = ""
+    """What a request of GraphQL has to ask; empty for other requests."""
     _answers: list[Answer | Answering | None] = field(default_factory=list)
     _given: int = 0
 
@@ -112,6 +122,7 @@ class Script:
             request.method == self.method
             and _pattern(self.path).fullmatch(request.path) is not None
             and all(request.query.get(name) == value for name, value in self.query.items())
+            and (not self.document or _document_in(request) == self.document)
         )
 
     def next(self, request: SeenRequest) -> Answer | None:
@@ -206,7 +217,8 @@ class FakeConnection:
         """
         description = self._descriptions.get(connector or self.name)
         found = description.operation(operation)
-        script = self.on(found.method, path_pattern(found))
+        script = self.on(found.method, "*" if found.document else path_pattern(found))
+        script.document = found.document
         script.described = lambda code, given, checked: answer_of(
             description, operation, code, given, check=checked
         )
@@ -236,23 +248,34 @@ class FakeConnection:
             headers=CIMultiDictProxy(raw.headers.copy()),
             body=await raw.read(),
         )
-        self.requests.append(request)
-        script = next((item for item in reversed(self._scripts) if item.matches(request)), None)
-        if script is None:
-            return self._unexpected(f"{self._description(request)}")
         try:
-            answer = script.next(request)
-        except Exception as error:
-            return self._unexpected(f"The answer to {request} could not be made: {error!r}")
+            answer = self._answer(request)
+        except UnexpectedRequestError as error:
+            self.unexpected.append(str(error))
+            return web.Response(status=501, text=str(error))
         if answer is None:
             if raw.transport is not None:
                 raw.transport.abort()
             return web.Response()
         return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
 
-    def _unexpected(self, description: str) -> web.Response:
-        self.unexpected.append(description)
-        return web.Response(status=501, text=description)
+    def _answer(self, request: SeenRequest) -> Answer | None:
+        """The answer; None closes the connection. Raises UnexpectedRequestError."""
+        self.requests.append(request)
+        found, answer = self._scripted(request)
+        if not found:
+            raise UnexpectedRequestError(self._description(request))
+        return answer
+
+    def _scripted(self, request: SeenRequest) -> tuple[bool, Answer | None]:
+        """Whether the test has an answer, and that."""
+        script = next((item for item in reversed(self._scripts) if item.matches(request)), None)
+        if script is None:
+            return False, None
+        try:
+            return True, script.next(request)
+        except Exception as error:
+            raise UnexpectedRequestError(f"The answer to {request} could not be made: {error!r}") from error
 
     def _description(self, request: SeenRequest) -> str:
         known = "".join(f"\n  {script}" for script in self._scripts) or " nothing"

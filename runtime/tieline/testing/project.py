@@ -19,9 +19,10 @@ import aiohttp
 from aiohttp import web
 
 from tieline.configuration.current import Configuration
+from tieline.configuration.local_tokens import LocalAccessTokens
 from tieline.configuration.project_folder import find
 from tieline.configuration.secret_environment import learn_environment
-from tieline.configuration.snapshot import parse
+from tieline.configuration.snapshot import Connection, parse
 from tieline.configuration.users import ConfiguredUsers
 from tieline.connectors.answers import AnswerChecks
 from tieline.connectors.caller import Connectors
@@ -31,8 +32,9 @@ from tieline.events.publisher import Publisher
 from tieline.http_client import retries
 from tieline.http_client.session import Session, new_client
 from tieline.server.applications import webhook_application
-from tieline.server.event_runs import EventRuns, EventTasks
+from tieline.server.event_runs import EventRuns
 from tieline.server.event_server import EventServer
+from tieline.server.event_tasks import EventTasks
 from tieline.server.run_now import run_now, settled
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.webhook_runs import Limits, Runner
@@ -43,11 +45,13 @@ from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span, Tracer
 from tieline.testing import project_configuration as made
 from tieline.testing.answer import Answer
+from tieline.testing.emulated_provider import EmulatedProvider, EmulatedTokens, ProjectSide
 from tieline.testing.event_attempt import DeadLetter, EventAttempt, is_outcome
 from tieline.testing.fake_connections import FakeConnection, UnexpectedRequestError
 from tieline.testing.fake_limits import FakeLimits
 from tieline.testing.isolation import LoopThread, loaded
 from tieline.testing.log_capture import LogCapture, LogEntry
+from tieline.testing.tagged_runs import DirectRecords, TaggedRun, tagged_runs
 
 T = TypeVar("T")
 
@@ -92,6 +96,7 @@ class Project:
         self._connectors = Connectors(self._folder.code, AnswerChecks.RAISE)
         self._documents = MemoryDocuments(clock=self.now)
         self._queue = MemoryQueue(clock=self.now)
+        self._direct = DirectRecords()
         self.spans: list[Span] = []
         """The spans that have ended, oldest first."""
         self.waits: list[float] = []
@@ -125,6 +130,8 @@ class Project:
         self._client: aiohttp.ClientSession = self._wait(self._open())
         stack.callback(lambda: self._wait(self._client.close()))
         self._connect()
+        local = LocalAccessTokens(self._client, self._redactor.learn, now=self.now)
+        self._configuration.tokens = EmulatedTokens(local, self._is_emulated)
         self._configuration.gate = FakeLimits(
             self._fakes.values, clock=self.now, run_timeout=_LIMITS.run_timeout, waits=self.waits
         )
@@ -136,7 +143,8 @@ class Project:
             run_metadata=_run_metadata(self._folder.name),
             tracer=Tracer(self.spans.append, self._redactor),
             documents=self._documents,
-            publisher=Publisher(self._queue, self._tasks.events, version="test", clock=self.now),
+            publisher=self._publisher(),
+            history=self._direct,
             connectors=self._connectors,
         )
         self._scheduled = ScheduledRuns(
@@ -152,7 +160,10 @@ class Project:
         self._event_runs = EventRuns(
             self._runner.calls,
             tasks=EventTasks(
-                events=self._tasks.events, webhooks=self._tasks.webhooks, application=application
+                events=self._tasks.events,
+                webhooks=self._tasks.webhooks,
+                waits=self._tasks.waits,
+                application=application,
             ),
             queue=self._queue,
             history=self._events.history,
@@ -198,6 +209,11 @@ class Project:
     def logs(self) -> list[LogEntry]:
         """What code and runtime have logged, oldest first."""
         return self._captured.entries
+
+    @property
+    def tagged_runs(self) -> list[TaggedRun]:
+        """The runs that the code has tagged by ``ctx.tag``, oldest first."""
+        return tagged_runs([*self._direct.records, *self._queue.history])
 
     @property
     def variables(self) -> Mapping[str, Any]:
@@ -308,8 +324,12 @@ class Project:
         self, task: str, payload: Any, *, key: str | None = None, user: str | None = None, **options: Any
     ) -> str | None:
         """Publish an event as ``ctx.publish`` does, and return its run's id; ``run_events`` runs it."""
-        publisher = Publisher(self._queue, self._tasks.events, version="test", clock=self.now)
-        return self._wait(publisher.publish(task, payload, key=key, user=user, **options))
+        return self._wait(self._publisher().publish(task, payload, key=key, user=user, **options))
+
+    def _publisher(self) -> Publisher:
+        return Publisher(
+            self._queue, self._tasks.events, version="test", clock=self.now, waits=self._tasks.waits
+        )
 
     def run_events(self) -> list[EventAttempt]:
         """Run the events and queued webhooks that are ready, and those that they publish; how each attempt ended.
@@ -372,7 +392,7 @@ class Project:
         else:
             snapshot = self._configuration.current
             connection = snapshot.connection(caller, snapshot.users.get(user or ""))
-            own = dataclasses.replace(connection, base_url=self._url)
+            own = dataclasses.replace(made.of_sender(connection), base_url=self._url)
             sent = Session(self._client, lambda: own).request(method, path, retries=0, **options)
         async with sent as response:
             return Answer(status=response.status, headers=response.headers.copy(), body=await response.read())
@@ -397,6 +417,38 @@ class Project:
                 connection.setdefault("limits", dict(_SOME_LIMITS))
             made.with_access_tokens(connection)
         self._configuration.publish(parse(self._body))
+
+    def provider(self, key: str, *, template: str | None = None) -> EmulatedProvider:
+        """A provider of the catalogue (``slack``) behind a template, by default that of the same name.
+
+        The connection is signed in, and its tokens are refreshed at the provider as the platform does it.
+        """
+        name = template or key
+        made.add_connection(self._body, name)
+        provider = EmulatedProvider(
+            key,
+            template=name,
+            clock=self.now,
+            on_limit=self._connect,
+            descriptions=self._connectors.descriptions,
+            project=ProjectSide(
+                url=lambda: self._url,
+                send=lambda path, body, headers: self.request("POST", path, data=body, headers=headers),
+                keep_credential=self._keep,
+            ),
+        )
+        self._wait(provider.start())
+        self._stack.callback(partial(self._stop, provider))
+        self._fakes[None, name] = provider
+        self._body["connections"][name] = provider.connection_body()
+        self._connect()
+        return provider
+
+    def _keep(self, template: str, credential: Mapping[str, Any]) -> None:
+        self.connection(template, credentials=[credential])
+
+    def _is_emulated(self, connection: Connection) -> bool:
+        return isinstance(self._fakes.get((None, connection.template)), EmulatedProvider)
 
     def _stop(self, fake: FakeConnection) -> None:
         self._wait(fake.stop())

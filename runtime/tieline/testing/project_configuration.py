@@ -2,13 +2,17 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from yarl import URL
 
+from tieline.auth.hmac_signatures import scheme_of, shared_value
 from tieline.configuration.connections_file import parsed, read, text_of
 from tieline.configuration.project_folder import Folder
+from tieline.configuration.snapshot import Connection, Credential
 from tieline_protocol.python_source import named_templates
+from tieline_protocol.signatures import VALUE_ALGORITHMS
 
 Body = dict[str, Any]
 
@@ -69,6 +73,25 @@ def with_access_tokens(connection: Body) -> None:
         else item
         for item in connection.get("credentials") or ()
     ]
+
+
+def of_sender(connection: Connection) -> Connection:
+    """The connection as the sender of a webhook has it: shared values, which only verify in a pod, are shown."""
+    return replace(connection, credentials=tuple(map(_shown, connection.credentials)))
+
+
+def _shown(credential: Credential) -> Credential:
+    if credential.scheme != "hmac":
+        return credential
+    scheme = scheme_of(credential)
+    if scheme.algorithm not in VALUE_ALGORITHMS or scheme.location == "body":
+        return credential
+    return replace(
+        credential,
+        scheme="api-key",
+        options={"in": scheme.location, "name": scheme.name, "prefix": scheme.prefix},
+        data={"value": shared_value(credential, scheme)},
+    )
 
 
 def base_path(connection: Mapping[str, Any]) -> str:

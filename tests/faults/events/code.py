@@ -5,6 +5,7 @@ import asyncio, json, os, time
 from tieline import Context, Event, Integration, Reject, Request, Retry
 
 integration = Integration()
+integration.waits_for("confirmed", match=["run"])
 RECORD = os.open(os.environ["RECORD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 QUICK = Retry(attempts=12, first=0.2, longest=1)
 FEW = Retry(attempts=3, first=0.2)
@@ -35,6 +36,10 @@ async def work(ctx, run, content, attempt):
         raise RuntimeError("the other side is away")
     if sleep := content.get("sleep"):
         await ctx.sleep("cool off", sleep)
+    if wait := content.get("wait"):
+        confirming = await ctx.step("ask", ctx.publish, "confirmed", {"run": run}, delay=wait["delay"])
+        confirmed = await ctx.wait_for("confirmed", match={"run": run}, timeout=wait["timeout"])
+        record("waited", confirming=confirming, confirmed=confirmed is not None, patient=wait["patient"], **told)
     await asyncio.sleep(content.get("seconds", 0))
     if content.get("child"):
         child = await ctx.publish("child", {"number": content["number"]}, key=content.get("childKey"))

@@ -34,6 +34,12 @@ LIMITS = StreamLimits(queue_bytes=1 << 28, runs_bytes=1 << 28, history_bytes=1 <
 _ASK_SECONDS = 20.0
 _CHAINS = 24
 _PEACE_SECONDS = 300.0
+_WAITS = (
+    {"delay": 0, "timeout": 200, "patient": True},
+    {"delay": 1, "timeout": 200, "patient": True},
+    {"delay": 1, "timeout": 1.2, "patient": False},
+)
+"""What events wait for: longer than any trouble lasts, or about as long as it takes until the answer comes."""
 _STILL_SECONDS = 60.0
 
 
@@ -151,6 +157,8 @@ class EventStage:
             payload["seconds"] = LEASE.total_seconds() * 1.5
         if rng.random() < 0.05:
             payload["sleep"] = rng.choice((0.2, 2))
+        if rng.random() < 0.2:
+            payload["wait"] = rng.choice(_WAITS)
         kind = rng.choices(
             ("orders", "free", "keyed", "later", "later with key", "stubborn"), (4, 3, 6, 1, 1, 0.3)
         )[0]

@@ -51,7 +51,14 @@ class EventVerdict:
 
 def judge_events(seen: Seen) -> EventVerdict:
     """Compares what clients were told with what was done."""
-    complaints = [*_lost(seen), *_out_of_order(seen), *_repeated(seen), *_without_letter(seen), *_left(seen)]
+    complaints = [
+        *_lost(seen),
+        *_out_of_order(seen),
+        *_repeated(seen),
+        *_badly_waited(seen),
+        *_without_letter(seen),
+        *_left(seen),
+    ]
     return EventVerdict(complaints, _counts(seen))
 
 
@@ -121,6 +128,21 @@ def _repeated(seen: Seen) -> Iterable[str]:
             )
 
 
+def _badly_waited(seen: Seen) -> Iterable[str]:
+    """A wait ends in one way, and by its event where there is much time."""
+    outcomes: dict[str, set[bool]] = defaultdict(set)
+    for line in seen.lines:
+        if line["what"] != "waited":
+            continue
+        outcomes[line["run"]].add(line["confirmed"])
+        is_dead = "dead" in seen.statuses.get(str(line["confirming"]), ())
+        if line["patient"] and not line["confirmed"] and not is_dead:
+            yield f"Not woken: event {line['number']} waited as {line['run']} until its time was over"
+    for run, found in outcomes.items():
+        if len(found) > 1:
+            yield f"Two outcomes: run {run} was confirmed in one attempt, and not in another one"
+
+
 def _without_letter(seen: Seen) -> Iterable[str]:
     for run, statuses in seen.statuses.items():
         if set(statuses) & ENDS == {"dead"} and run not in seen.letters:
@@ -143,6 +165,7 @@ def _counts(seen: Seen) -> dict[str, int]:
             runs_of[line["number"]].add(line["run"])
     accepted = _accepted(seen)
     return {
+        "waited": len({line["run"] for line in seen.lines if line["what"] == "waited"}),
         "asked": len({one.number for one in seen.publications}),
         "accepted": len(accepted),
         "succeeded": sum("succeeded" in seen.statuses.get(run, ()) for run in accepted),

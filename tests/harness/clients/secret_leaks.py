@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ def forms(value: bytes) -> dict[str, bytes]:
 def _forms(value: bytes) -> Iterator[tuple[str, bytes]]:
     yield "as it is", value
     yield "in hexadecimal", value.hex().encode()
+    yield "in hexadecimal of capitals", value.hex().upper().encode()
     for shift in range(3):
         # Of the characters at both ends some bits belong to the neighbours.
         inside = base64.b64encode(b"\0" * shift + value)
@@ -72,6 +74,8 @@ def _forms(value: bytes) -> Iterator[tuple[str, bytes]]:
     yield "as a path", quote(text).encode()
     yield "in JSON", json.dumps(text)[1:-1].encode()
     yield "in JSON with its letters", json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    yield "in JSON with escaped slashes", json.dumps(text)[1:-1].replace("/", r"\/").encode()
+    yield "in HTML", html.escape(text).encode()
     yield "in Python", repr(text)[1:-1].encode()
 
 

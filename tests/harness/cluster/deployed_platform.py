@@ -64,12 +64,15 @@ class Rest:
         """The header that says who calls."""
         return {"Authorization": f"Bearer {self.token}"}
 
-    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    def __call__(
+        self, method: str, path: str, body: Any = None, *, timeout: float = 30, **headers: str
+    ) -> Answer:
         return http(
             method,
             f"{self.url}/api/v2/o/{self.organisation}{path}",
             body=body,
             headers={**self.authorised, **headers},
+            timeout=timeout,
         )
 
 
@@ -79,14 +82,14 @@ def administrator(platform: Platform, organisation: Organisation) -> Rest:
     kubectl("create", "serviceaccount", "admin", namespace=namespace)
     account = f"--serviceaccount={namespace}:admin"
     kubectl("create", "rolebinding", "admin", "--clusterrole=tieline-admin", account, namespace=namespace)
-    token = kubectl("create", "token", "admin", "--duration=1h", namespace=namespace).stdout.strip()
+    token = kubectl("create", "token", "admin", "--duration=6h", namespace=namespace).stdout.strip()
     client = Rest(url=platform.url, token=token, organisation=organisation.id)
     eventually("the organisation known", lambda: client("GET", "/projects").status == 200)
     return client
 
 
 @dataclass
-class World:
+class Tenant:
     """One organisation on the platform, through kubectl."""
 
     kubectl: Kubectl

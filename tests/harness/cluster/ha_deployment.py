@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,22 @@ def apply_highly_available(platform: Platform, folder: Path) -> None:
         ],
     }
     (folder / "kustomization.yaml").write_text(json.dumps(kustomization))
+    _stop_engine(platform)
     platform.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(folder))
     rolled_out(platform)
+
+
+def _stop_engine(platform: Platform) -> None:
+    """As docs/operations.md says for a change of the number of engines; an engine that has three already goes on."""
+    found = platform.kubectl("get", "statefulset", "tieline-engine", "-o", "json", namespace=NAMESPACE).stdout
+    if json.loads(found)["spec"]["replicas"] > 1:
+        return
+    text = (ROOT / "docs" / "operations.md").read_text()
+    steps = text.partition("### Change the number of engines")[2].partition("4. Upgrade")[0]
+    commands = re.findall(r"^ +kubectl (.+)$", steps, re.MULTILINE)
+    assert len(commands) == 4, commands
+    for command in commands:
+        platform.kubectl(*shlex.split(command), timeout=150)
 
 
 def _renamed(image: str, reference: str) -> dict[str, str]:

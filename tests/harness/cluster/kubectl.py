@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -71,10 +72,19 @@ def make_organisation(kubectl: Kubectl) -> Organisation:
     """A namespace with an organisation's label, where only restricted pods may be."""
     identifier = new_id()
     name = f"org-{identifier.lower()}"
-    kubectl("create", "namespace", name)
-    restricted = "pod-security.kubernetes.io/enforce=restricted"
-    kubectl("label", "namespace", name, f"{ORGANISATION_LABEL}={identifier}", restricted)
+    labels = {ORGANISATION_LABEL: identifier, "pod-security.kubernetes.io/enforce": "restricted"}
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    kubectl("create", "--validate=false", "-f", "-", stdin=json.dumps(made))
     return Organisation(id=identifier, namespace=name)
+
+
+def relabel(kubectl: Kubectl, namespace: str, identifier: str | None) -> None:
+    """Gives a namespace another organisation's id, or none, as an administrator does who means it."""
+    column = f"jsonpath={{.metadata.labels.{ORGANISATION_LABEL.replace('.', chr(92) + '.')}}}"
+    carried = kubectl("get", "namespace", namespace, "-o", column).stdout
+    kubectl("annotate", "namespace", namespace, "--overwrite", f"tieline.dev/previous-organisation={carried}")
+    label = f"{ORGANISATION_LABEL}={identifier}" if identifier else f"{ORGANISATION_LABEL}-"
+    kubectl("label", "namespace", namespace, "--overwrite", label)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A package index of the test's own: wheels that it makes, behind a password."""
+"""A package index of the test's own: wheels that it makes, behind a password and a certificate of its own authority."""
 
 from __future__ import annotations
 
@@ -13,17 +13,25 @@ from typing import Any
 
 from tests.harness.cluster.deployed_platform import external_system
 from tests.harness.cluster.kubectl import Kubectl
+from tests.harness.identity.certificate_authority import Authority, pem
 
 NAMESPACE = "package-index"
-URL = f"http://index.{NAMESPACE}.svc/simple"
+_HOST = f"index.{NAMESPACE}.svc"
+URL = f"https://{_HOST}:80/simple"
 SECRET = "package-index"
 USER, PASSWORD = "reader", "an-index-password"
-SETTINGS = {"TIELINE_PACKAGES_INDEX_URL": URL, "TIELINE_PACKAGES_INDEX_SECRET": SECRET}
+_AUTHORITY = Authority()
+SETTINGS = {
+    "TIELINE_PACKAGES_INDEX_URL": URL,
+    "TIELINE_PACKAGES_INDEX_SECRET": SECRET,
+    "TIELINE_PACKAGES_CA": _AUTHORITY.ca,
+}
 """Of a platform that installs from it."""
 
 _PROGRAM = """
-import base64, http.server
+import base64, http.server, ssl
 
+CERTIFICATE = {certificate!r}
 FILES = {files!r}
 ALLOWED = 'Basic ' + base64.b64encode(b'{user}:{password}').decode()
 
@@ -49,7 +57,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-http.server.ThreadingHTTPServer(('', 8080), Handler).serve_forever()
+server = http.server.ThreadingHTTPServer(('', 8080), Handler)
+tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+with open('/tmp/certificate.pem', 'w') as file:
+    file.write(CERTIFICATE)
+tls.load_cert_chain('/tmp/certificate.pem')
+server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+server.serve_forever()
 """
 
 
@@ -113,8 +127,12 @@ def let_in(kubectl: Kubectl, namespace: str, password: str = PASSWORD) -> None:
 def index(image: str, *wheels: Wheel) -> list[Mapping[str, Any]]:
     """The index as a pod and its Service."""
     files = {wheel.filename: base64.b64encode(wheel.content).decode() for wheel in wheels}
-    program = _PROGRAM.format(files=files, user=USER, password=PASSWORD)
-    return list(external_system("index", image=image, program=program))
+    certificate, key = _AUTHORITY.issue("index", host=_HOST)
+    program = _PROGRAM.format(files=files, user=USER, password=PASSWORD, certificate=certificate + pem(key))
+    pod, service = external_system("index", image=image, program=program)
+    (container,) = pod["spec"]["containers"]
+    container["readinessProbe"]["httpGet"]["scheme"] = "HTTPS"
+    return [pod, service]
 
 
 def _apply(kubectl: Kubectl, namespace: str, *manifests: Mapping[str, Any]) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
-import tarfile
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +18,23 @@ from tieline_cluster.deployment.platform import all_images
 from tieline_cluster.interface import ClusterProvider
 
 PLATFORM_NAMESPACE = "tieline-system"
-# Nothing has been published yet: the last state before one organisation could be installed alone. Then it is a tag.
-_PREVIOUS = "cdc4ee1f480e8bd4daeb38cb32554f7d72b5eb8b"
-_KEPT = ("core", "operator", "api", "runtime", "crds", "deploy/base", "deploy/overlays", "deploy/helm")
-# Images are made of the old code on today's dependencies, which the machine has.
-_COMPILED = shutil.ignore_patterns("__pycache__", "*.egg-info")
-_BUILT = shutil.ignore_patterns("node_modules", "dist", "openapi.json", "schema.d.ts")
-_TODAYS = ("Dockerfile", "pyproject.toml", "README.md", "LICENSE")
-# Packages that have another name in the previous release, or that it does not have yet.
-_RENAMED = {"tieline_protocol": "tieline_rules"}
-_ADDED = ("tieline_common",)
+_COPIED = (
+    *(
+        "catalogue",
+        "examples",
+        "core",
+        "operator",
+        "api",
+        "runtime",
+        "crds",
+        "deploy",
+        "console",
+        "requirements",
+    ),
+)
+_BUILT = shutil.ignore_patterns(
+    "__pycache__", "*.egg-info", "node_modules", "dist", "openapi.json", "schema.d.ts"
+)
 _KINDS = (
     "tieline,deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,configmaps,secrets"
 )
@@ -55,59 +59,15 @@ def this_release(provider: ClusterProvider) -> Release:
 
 
 def previous_release(provider: ClusterProvider, folder: Path) -> Release:
-    """The release before it, from this repository's history, in ``folder``.
-
-    In a checkout that lacks it (a shallow clone) the upgrade is from a twin of this release, which is said.
-    """
-    archived = subprocess.run(
-        ["git", "archive", "--format=tar", _PREVIOUS, *_KEPT],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    if archived.returncode:
-        _twin(folder)
-        said = archived.stderr.decode(errors="replace").strip()
-        warnings.warn(
-            f"Upgraded from a twin of this release, because the history is not here ({said}): "
-            "`git fetch --unshallow` brings it",
-            stacklevel=1,
-        )
-    else:
-        with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
-            archive.extractall(folder, filter="data")
-    for name in _TODAYS:
-        (folder / name).write_text(_for_packages_of(folder, (ROOT / name).read_text()))
-    shutil.copytree(ROOT / "requirements", folder / "requirements", dirs_exist_ok=True)
-    shutil.copytree(ROOT / "console", folder / "console", dirs_exist_ok=True, ignore=_BUILT)
-    packages = "runtime/tieline_packages"  # today's Dockerfile copies it; nothing of that release asks for it
-    shutil.copytree(ROOT / packages, folder / packages, dirs_exist_ok=True)
-    return _built(provider, folder)
-
-
-def _for_packages_of(checkout: Path, text: str) -> str:
-    """Today's file with the names of packages that the checkout has; lines about packages that it lacks go."""
-    for today, then in _RENAMED.items():
-        if not (checkout / "core" / today).exists():
-            text = text.replace(today, then)
-    for package in ("tieline_operator", "tieline_api"):
-        # Where its command starts.
-        if not (checkout / package.removeprefix("tieline_") / package / "command.py").exists():
-            text = text.replace(f"{package}.command:main", f"{package}.main:main")
-    lacking = [name for name in _ADDED if not (checkout / "core" / name).exists()]
-    return "".join(
-        line for line in text.splitlines(keepends=True) if not any(name in line for name in lacking)
-    )
-
-
-def _twin(folder: Path) -> None:
-    """This release with other images: the same code, in files that differ."""
-    for name in (*_KEPT, "deploy/policies"):
-        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=_COMPILED)
+    """A twin of this release in ``folder``: the same code with other images. Nothing was released before it."""
+    for name in _COPIED:
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=_BUILT)
+    for name in ("Dockerfile", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".dockerignore"):
+        shutil.copy(ROOT / name, folder / name)
     for package in ("core/tieline_core", "runtime/tieline"):
         with (folder / package / "__init__.py").open("a") as file:
             file.write("# The previous release.\n")
+    return _built(provider, folder)
 
 
 def _built(provider: ClusterProvider, checkout: Path) -> Release:

@@ -13,15 +13,24 @@ from tieline_cluster.progress import Progress
 
 SIZE: ViewportSize = {"width": 1360, "height": 860}
 PATIENCE_MS = 20_000
-_OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]
+PROGRAM = "/usr/bin/chromium-headless-shell"
+"""Without windows and pages of its own: it takes a third of the processor time of the whole browser."""
+WHOLE_PROGRAM = "/usr/bin/chromium"
+"""The browser as people have it, with their settings: those of cookies, say."""
+OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]
+
+
+def install_chromium() -> None:
+    """Installs what is missing of it on this machine."""
+    install_missing(PROGRAMS, Progress())
 
 
 @contextmanager
-def chromium(patience_ms: float = PATIENCE_MS, *options: str) -> Iterator[Browser]:
+def chromium(patience_ms: float = PATIENCE_MS, *options: str, program: str = PROGRAM) -> Iterator[Browser]:
     """Chromium, headless. Expectations wait as long as ``patience_ms``. ``options`` of its command line."""
-    install_missing(PROGRAMS, Progress())
+    install_chromium()
     expect.set_options(timeout=patience_ms)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=[*_OPTIONS, *options])
+        browser = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
         yield browser
         browser.close()

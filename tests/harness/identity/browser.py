@@ -19,10 +19,13 @@ from tests.harness.session.waiting import PATIENCE, eventually_async
 from tieline_cluster.image_build.debian_packages import install_missing
 from tieline_cluster.progress import Progress
 
-PROGRAMS = {"chromium": "chromium", "setpriv": "util-linux"}
+PROGRAMS = {
+    "chromium": "chromium",
+    "chromium-headless-shell": "chromium-headless-shell",
+    "setpriv": "util-linux",
+}
 
 _OPTIONS = (
-    "--headless=new",
     "--no-sandbox",  # Chromium refuses to sandbox as root
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -229,7 +232,11 @@ async def chromium() -> AsyncIterator[Browser]:
 def _started(profile: Path) -> subprocess.Popen[bytes]:
     with _log(profile).open("wb") as output:
         return subprocess.Popen(
-            [*("setpriv", "--pdeathsig", "KILL", "chromium"), *_OPTIONS, f"--user-data-dir={profile}"],
+            [
+                *("setpriv", "--pdeathsig", "KILL", "chromium-headless-shell"),
+                *_OPTIONS,
+                f"--user-data-dir={profile}",
+            ],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -136,7 +136,8 @@ class Keycloak:
     ) -> Answer:
         """A call of the admin API below the realm; it must have succeeded (with ``status``, where given)."""
         headers = {"Authorization": f"Bearer {self._admin_token()}"}
-        answer = http(method, f"{self.url}/admin/realms{realm}{path}", body=body, headers=headers)
+        url = f"{self.url}/admin/realms{realm}{path}"
+        answer = http(method, url, body=body, headers=headers, timeout=START_SECONDS)
         expected = answer.status == status if status else answer.status < 300
         assert expected, f"{method} {path}: {answer.status} {answer.body.decode(errors='replace')[:2000]}"
         return answer

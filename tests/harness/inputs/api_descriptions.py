@@ -20,7 +20,7 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 
 def examples() -> Iterator[tuple[str, bytes]]:
     """The descriptions of @readme/oas-examples: 2.0, 3.0 and 3.1, in JSON and YAML."""
-    with tarfile.open(_package(*EXAMPLES)) as archive:
+    with tarfile.open(npm_package(*EXAMPLES)) as archive:
         for member in archive.getmembers():
             parts = member.name.split("/")
             if len(parts) > 3 and parts[1] in ("2.0", "3.0", "3.1") and member.name.endswith(_SUFFIXES):
@@ -32,7 +32,7 @@ def examples() -> Iterator[tuple[str, bytes]]:
 @cache
 def github() -> bytes:
     """GitHub's description: 13 MB of OpenAPI 3.0."""
-    with tarfile.open(_package(*GITHUB)) as archive:
+    with tarfile.open(npm_package(*GITHUB)) as archive:
         content = archive.extractfile("package/generated/api.github.com.json")
         assert content is not None
         return content.read()
@@ -82,7 +82,7 @@ def _slim(operation: dict[str, Any]) -> dict[str, Any]:
     return slim
 
 
-def _package(name: str, version: str) -> Path:
+def npm_package(name: str, version: str) -> Path:
     """The archive of an npm package."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tieline" / "descriptions"
     path = folder / f"{name.removeprefix('@').replace('/', '-')}-{version}.tgz"

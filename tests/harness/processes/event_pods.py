@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -161,3 +163,18 @@ async def event_environment(
     await ensure_history(platform.jetstream(), streams.organisation, limits)
     own = await engine.environment(streams)
     return EventEnvironment(engine, platform, own, folder, code, streams=streams)
+
+
+@asynccontextmanager
+async def running_environment(
+    engine: NatsServer, folder: Path, code: str, limits: StreamLimits = LIMITS
+) -> AsyncIterator[EventEnvironment]:
+    """See ``event_environment``; its pods end, and its clients are closed."""
+    platform = await engine.admin()
+    environment = await event_environment(engine, platform, folder, code, limits)
+    try:
+        yield environment
+    finally:
+        environment.stop()
+        await environment.admin.close()
+        await platform.close()

@@ -34,7 +34,7 @@ class GitRepository:
         return f"http://127.0.0.1:{self._server.server_port}/{self.folder.name}/.git"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_exception: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ class HandlerServer:
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -41,14 +42,14 @@ class HandlerServer:
 
 
 @contextmanager
-def serving(app: web.Application) -> Iterator[str]:
+def serving(app: web.Application, *, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serves an application until the block ends; gives its URL."""
     loop, runner = asyncio.new_event_loop(), web.AppRunner(app)
 
     async def start() -> str:
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        return f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
 
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -9,28 +9,72 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
-import nats
+from tests.harness.cluster.kubectl import ROOT
 from tests.harness.processes.ports import free_ports
 from tieline_cluster.definition.nats_server import ensure_nats_server
 from tieline_cluster.progress import Progress
 from tieline_core.engine.accounts import push_account
 from tieline_core.engine.claims import Permissions
+from tieline_core.engine.management import MANAGEMENT_PREFIX, managing_client
 from tieline_core.engine.server_config import EngineConfig
 from tieline_core.engine.streams import StreamLimits, account_limits, ensure_environment
-from tieline_core.engine.trust import AccountSigner, EngineTrust, new_encryption_key
-from tieline_protocol.engine_credentials import Credentials
+from tieline_core.engine.trust import MANAGEMENT, AccountSigner, EngineTrust, new_encryption_key
+from tieline_engine.client import EngineClient
+from tieline_engine.credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 _START_SECONDS = 30.0
+
+
+@cache
+def _start_command() -> list[str]:
+    """The command of the deployed engine's container, without arguments."""
+    manifest = yaml.safe_load_all((ROOT / "deploy/base/engine.yaml").read_text())
+    (pod,) = [one["spec"]["template"]["spec"] for one in manifest if one["kind"] == "StatefulSet"]
+    command: list[str] = pod["containers"][0]["command"]
+    return command
+
+
+class ManagingClient(EngineClient):
+    """A client whose requests that manage streams and consumers go through the system account, as the operator's do."""
+
+    def __init__(self, system: Client, account: str) -> None:
+        super().__init__()
+        self._system = system
+        self._managed = managing_client(system, account)
+
+    async def request(  # type: ignore[override]
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = 0.5,  # noqa: ASYNC109
+        **more: Any,
+    ) -> Msg:
+        """See Client."""
+        operation = subject.removeprefix("$JS.API.")
+        # The consumer itself listens to its reset, in its account.
+        managed = operation.startswith(MANAGEMENT) and not operation.startswith("CONSUMER.RESET")
+        if operation != subject and managed:
+            return await self._managed.request(f"{MANAGEMENT_PREFIX}.{operation}", payload, timeout=timeout)
+        return await super().request(subject, payload, timeout, **more)
+
+    async def close(self) -> None:
+        """See Client. nats-py raises where the server has cut the connection, as it does when an account changes."""
+        with suppress(ConnectionError):
+            await self._system.close()
+        with suppress(ConnectionError):
+            await super().close()
 
 
 @dataclass
@@ -41,7 +85,7 @@ class NatsServer:
     port: int
     monitoring_port: int
     sync_interval: str = "always"
-    ping_interval: str = "1s"
+    ping_interval: str = "3s"
     host: str = "127.0.0.1"
     """Where it listens."""
     cluster_port: int = 0
@@ -80,14 +124,27 @@ class NatsServer:
         """Starts it, and does not wait."""
         program = ensure_nats_server(Progress())
         file = self.folder / "nats.conf"
+        (self.folder / "data").mkdir(exist_ok=True)
         # One machine has all servers of a cluster here, so each has a port of its own for the others.
         file.write_text(
             self._config().text().replace(f"{self.host}:6222", f"{self.host}:{self.cluster_port}")
         )
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", str(program), "-c", str(file)],
-                env={**os.environ, "ENCRYPTION_KEY": self.encryption_key},
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    *_start_command(),
+                    str(self.folder / "data"),
+                    "-c",
+                    str(file),
+                ],
+                env={
+                    **os.environ,
+                    "ENCRYPTION_KEY": self.encryption_key,
+                    "PATH": f"{program.parent}:{os.environ['PATH']}",
+                },
                 stdout=log,
                 stderr=log,
             )
@@ -123,18 +180,16 @@ class NatsServer:
         return file
 
     async def admin(self, **options: Any) -> Client:
-        """A client with all rights in the platform's account."""
-        return self._managing(await self.client(None, **options))
+        """A client with all rights in the platform's account, that manages its streams."""
+        return await self._managing(self.trust.users, **options)
 
     async def environment(self, streams: EventStreams, **options: Any) -> Client:
-        """A client with all rights in an environment's account, once that was made."""
-        signer = self.trust.users.of_environment(streams)
-        return self._managing(await self.client(None, signer=signer, **options))
+        """A client with all rights in an environment's account, that manages its streams, once that was made."""
+        return await self._managing(self.trust.users.of_environment(streams), **options)
 
-    def _managing(self, client: Client) -> Client:
-        """The client, whose JetStream contexts may manage streams and consumers."""
-        client.jetstream = partial(client.jetstream, prefix=self.trust.management_prefix)  # type: ignore[method-assign]
-        return client
+    async def _managing(self, signer: AccountSigner, **options: Any) -> Client:
+        client = ManagingClient(await self.client(None, signer=self.trust.system_users), signer.account)
+        return await self.client(None, signer=signer, client=client, **options)
 
     async def pod(self, streams: EventStreams, **options: Any) -> Client:
         """A client with the rights of an environment's pods."""
@@ -148,6 +203,7 @@ class NatsServer:
         *,
         signer: AccountSigner | None = None,
         expires: datetime | None = None,
+        client: Client | None = None,
         **options: Any,
     ) -> Client:
         """A client of a user who is made for it, by default of the platform's account."""
@@ -161,7 +217,9 @@ class NatsServer:
             "signature_cb": user.signature_cb,
             **options,
         }
-        return await nats.connect(self.url, **chosen)
+        client = client or Client()
+        await client.connect(self.url, **chosen)
+        return client
 
     async def make_account(self, streams: EventStreams, limits: StreamLimits) -> None:
         """Gives the server the account of an environment, as the operator does."""
@@ -192,6 +250,7 @@ class NatsServer:
             host=self.host,
             routes=self.routes,
             port=self.port,
+            monitoring_host=self.host,
             monitoring_port=self.monitoring_port,
             server_name=self.name,
             sync_interval=self.sync_interval,
@@ -210,7 +269,7 @@ class NatsServer:
 
 @contextmanager
 def running_nats_server(
-    folder: Path, *, sync_interval: str = "always", ping_interval: str = "1s"
+    folder: Path, *, sync_interval: str = "always", ping_interval: str = "3s"
 ) -> Iterator[NatsServer]:
     """A server that keeps its files in ``folder``."""
     port, monitoring_port = free_ports(2)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.harness.cluster.deployed_platform import http
-from tests.harness.processes import api_ports
+from tests.harness.processes import api_ports, engine_away
 from tests.harness.processes.ports import free_port
 from tests.harness.processes.running_process import RunningProcess
 
@@ -53,6 +53,7 @@ class RunningApi(RunningProcess):
             "TIELINE_METRICS_PORT": str(self.metrics_port),
             "TIELINE_PUBLIC_API_URL": self.url,
             "TIELINE_TRACES_FILE": str(self.log.with_name("traces.db")),
+            **engine_away.VARIABLES,
             "TIELINE_DRAIN_SECONDS": "0",
             "TIELINE_SHUTDOWN_SECONDS": "2",
             **self.variables,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.harness.cluster.deployed_platform import http
+from tests.harness.processes import engine_away
 from tests.harness.processes.ports import free_port
 from tests.harness.processes.running_process import RunningProcess
 
@@ -50,6 +51,7 @@ class RunningRuntime(RunningProcess):
             "TIELINE_HEALTH_PORT": str(self.health_port),
             "TIELINE_DRAIN_SECONDS": "0",
             "TIELINE_TERMINATION_LOG": str(self.folder / "termination"),
+            **({"TIELINE_ENGINE_URL": engine_away.URL} if "TIELINE_API_URL" in self.variables else {}),
             **self.variables,
         }
 

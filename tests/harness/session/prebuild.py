@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.cluster.manifest_tools import manifest_tools
+from tests.harness.processes.alert_rules import alert_program
 from tests.harness.processes.source_controller import source_controller_program
 from tests.harness.processes.trace_stores import collector_program, jaeger_program
 from tieline_cluster.definition.hyperkube import ensure_binaries
@@ -26,6 +27,7 @@ BEGUN = "TIELINE_TEST_BUILDING"
 _NEED = (
     "integration/engine/",
     "integration/manifests/",
+    "integration/monitoring/",
     "integration/operator/",
     "integration/traces/",
     "install/",
@@ -61,6 +63,7 @@ if __name__ == "__main__":
     for build in (
         ensure_nats_server,
         manifest_tools,
+        alert_program,
         collector_program,
         jaeger_program,
         source_controller_program,

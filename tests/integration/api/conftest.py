@@ -14,12 +14,11 @@ import pytest
 from aiohttp import web
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
-from tests.harness.processes import api_ports
+from tests.harness.processes import api_ports, engine_away
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually
 from tieline_api.app import make_apps, make_dependencies
 from tieline_api.server.http_server import Runner
-from tieline_api.settings import Settings
 from tieline_core.kubernetes import Kube
 from tieline_protocol.egress import Egress
 
@@ -126,7 +125,7 @@ class Server:
         self._thread.join(10)
 
     def let_tokens_age(self) -> None:
-        """Half a minute passes for what the replica knows of new tokens (tests/unit/api/cache/test_token_ages.py)."""
+        """Half a minute passes for new tokens (tests/unit/api/credentials/test_token_ages.py)."""
         self._loop.call_soon_threadsafe(self.platform.token_ages._changed.clear)
 
     async def _start(self) -> None:
@@ -143,14 +142,14 @@ class Server:
             "traces_file": str(self._kubeconfig.with_name("traces.db")),
             **self._settings,
         }
-        settings = Settings(**chosen)
+        settings = engine_away.api_settings(**chosen)
         self.platform = make_dependencies(self._kube, settings)
         self.apps = make_apps(self._kube, self.platform)
         self._runners: list[web.AppRunner] = []
         self.url = await self._serve(self.apps.public, self._port)
         api_ports.INTERNAL[self.url] = await self._serve(self.apps.internal)
         api_ports.METRICS[self.url] = await self._serve(self.apps.monitoring)
-        await self.platform.world.synced()
+        await self.platform.cluster.synced()
 
     async def _serve(self, app: web.Application, port: int = 0) -> str:
         runner = Runner(app, shutdown_timeout=2)

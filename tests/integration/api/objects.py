@@ -15,13 +15,14 @@ MAIN = {"filename": "main.py", "content": "print('one')\n"}
 _numbers = itertools.count(1)
 
 
-def make_system(client: Client, schemes: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def make_system(client: Client, schemes: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
     """A system with an API key."""
     body = {
         "name": f"Shop {next(_numbers)}",
         "domain": "shop.example",
         "templateBaseUrl": "https://api.shop.example",
         "authSchemeConfigs": schemes or [API_KEY],
+        **more,
     }
     created: dict[str, Any] = client.ok("POST", "/systems", body, status=201)
     return created
@@ -140,3 +141,37 @@ def wait_for(client: Client, path: str) -> dict[str, Any]:
         return found if found["items"] else None
 
     return eventually(f"items at {path}", page)
+
+
+def operator_reports(
+    kubectl: Kubectl,
+    org: Organisation,
+    project: dict[str, Any],
+    *,
+    environment: str = "production",
+    failure: str = "",
+) -> None:
+    """Writes the status that the operator writes when the rollout of an environment's version ends."""
+    now = "2026-11-21T10:00:00Z"
+    spec = next(one for one in project["spec"]["environments"] if one["name"] == environment)
+    status = {
+        "name": environment,
+        "id": new_id(),
+        "status": "error" if failure else "running",
+        "desiredVersion": spec["version"],
+        "createdAt": now,
+        "updatedAt": now,
+        "rollout": "failed" if failure else "complete",
+        **({"deployFailure": failure, "message": f"{environment}: it ends at once"} if failure else {}),
+        **({} if failure else {"version": spec["version"]}),
+    }
+    seen = {"observedGeneration": project["metadata"]["generation"], "environments": [status]}
+    kubectl(
+        "patch",
+        "projects.tieline.dev",
+        project["metadata"]["name"],
+        "--subresource=status",
+        "--type=merge",
+        f"--patch={json.dumps({'status': seen})}",
+        namespace=org.namespace,
+    )

@@ -22,7 +22,8 @@ def account_token(
     """The token that a pod of the environment would have: that of the workload's ServiceAccount."""
     name = workload_name(project["id"].lower(), environment)
     kubectl("create", "serviceaccount", name, namespace=org.namespace, check=False)
-    return kubectl("create", "token", name, "--audience=tieline", namespace=org.namespace).stdout.strip()
+    made = kubectl("create", "token", name, "--audience=tieline", "--duration=6h", namespace=org.namespace)
+    return made.stdout.strip()
 
 
 def ask(client: Client, token: str, query: str = "", **headers: str) -> Answer:

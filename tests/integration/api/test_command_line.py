@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -39,7 +40,14 @@ class Command:
         }
 
     def __call__(self, *arguments: str, code: int = 0, stdin: str | None = None, **more: str) -> str:
-        ended = subprocess.run(
+        """What it prints, on standard error where ``code`` says that it fails."""
+        ended = self.run(*arguments, stdin=stdin, **more)
+        assert ended.returncode == code, f"{arguments}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
+        return ended.stdout if code == 0 else ended.stderr
+
+    def run(self, *arguments: str, stdin: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+        """Runs the command to its end."""
+        return subprocess.run(
             [sys.executable, "-c", "from tieline.cli.main import main; main()", *arguments],
             cwd=self._folder,
             env={**self._environment, **more},
@@ -49,8 +57,6 @@ class Command:
             timeout=120,
             check=False,
         )
-        assert ended.returncode == code, f"{arguments}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
-        return ended.stdout if code == 0 else ended.stderr
 
     def signing_in(self, login: Provider, *arguments: str) -> tuple[int, str]:
         """Runs a command that waits for a user, who agrees after somebody has sent wrong answers."""
@@ -94,25 +100,19 @@ def test_a_project_goes_from_creation_to_promotion_and_deletion(tieline: Command
     assert deployed["version"]["name"] == "v1"
     tieline("env", "create", "staging", *project)
     assert "several environments: production, staging" in tieline("deploy", *project, code=2)
-    promoted = json.loads(
-        tieline(
-            "promote",
-            "--from",
-            "production",
-            "--to",
-            "staging",
-            *project,
-            "--yes",
-            "--wait",
-            "0",
-            "--output",
-            "json",
-        )
-    )
+    promote = ("promote", "--from", "production", "--to", "staging", *project, "--yes", "--wait", "0")
+    refused = tieline(*promote, code=1)
+    assert "v1 does not serve in production (nothing serves; progressing)" in refused
+    promoted = json.loads(tieline(*promote, "--force", "--output", "json"))
     assert promoted["version"] == deployed["version"]
     versions = tieline("versions", *project)
     assert "production, staging" in versions
     assert "system:serviceaccount:" in versions, "who made them"
+    assert "No version was healthy in staging" in tieline(
+        "rollback", "--environment", "staging", *project, code=4
+    )
+    say = tieline("suspend", "--environment", "staging", "--yes", "--wait", "0", *project)
+    assert "Suspending staging" in say
     assert [item["name"] for item in tieline.json("env", "list", *project)] == ["production", "staging"]
     tieline("env", "create", "copy", "--clone", "staging", *project)
     tieline("env", "delete", "staging", *project, code=2)
@@ -143,21 +143,19 @@ def test_names_that_several_objects_have_ask_for_an_id(tieline: Command) -> None
     assert tieline.json("versions", "--project", ids[0].lower()) == []
 
 
-def test_systems_templates_and_connections_are_found_by_name(tieline: Command, client: Client) -> None:
+def test_systems_templates_and_connections_are_created_and_found_by_name(
+    tieline: Command, tmp_path: Path
+) -> None:
     scheme = {"type": "api-key", "apiKey": {"id": "key", "name": "X-Key", "in": "header"}}
-    system = {"name": "Cli shop", "domain": "shop.example", "templateBaseUrl": "https://shop.example"}
-    client.ok("POST", "/systems", {**system, "authSchemeConfigs": [scheme]}, status=201)
+    tieline("systems", "create", "Cli shop", "--url", "https://shop.example", "--auth", json.dumps([scheme]))
     tieline("projects", "create", "Cli three")
     project = ("--project", "Cli three")
     tieline("templates", "add", "shop", "--system", "cli shop", *project)
     assert "none yet" in tieline("templates", "list", *project)
-    (template,) = tieline.json("templates", "list", *project)
     credential = {"credential": {"type": "string", "data": {"string": {"value": "s3cr3t"}}}}
-    body = {
-        "connectionTemplateId": template["connectionTemplateId"],
-        "connection": {"name": "Cli connection", "credentials": [{**credential, "authSchemeConfig": scheme}]},
-    }
-    client.ok("POST", "/connections", body, status=201)
+    (tmp_path / "credentials.json").write_text(json.dumps([{**credential, "authSchemeConfig": scheme}]))
+    given = ("--credentials", f"@{tmp_path / 'credentials.json'}")
+    tieline("connections", "create", "shop", "--name", "Cli connection", *given, *project)
     assert "Cli connection" in tieline("templates", "list", *project)
     shown = tieline("connections", "show", "Cli connection")
     assert "string" in shown
@@ -181,6 +179,76 @@ def test_systems_templates_and_connections_are_found_by_name(tieline: Command, c
     tieline("templates", "remove", "shop", "--yes", *project)
     assert tieline.json("templates", "list", *project) == []
     assert "There is no connection 'nobody'" in tieline("connections", "show", "nobody", code=4)
+
+
+def test_one_credential_is_rotated_and_the_others_stay(
+    tieline: Command, tmp_path: Path, kubectl: Kubectl, org: Organisation
+) -> None:
+    key = {"type": "api-key", "apiKey": {"id": "key", "name": "X-Key", "in": "header"}}
+    login = {"type": "basic-auth", "basicAuth": {"id": "login"}}
+    auth = json.dumps([key, login])
+    tieline("systems", "create", "Cli rotated", "--url", "https://shop.example", "--auth", auth)
+    tieline("projects", "create", "Cli rotated")
+    project = ("--project", "Cli rotated")
+    tieline("templates", "add", "shop", "--system", "Cli rotated", *project)
+    data = {
+        "string": {"string": {"value": "0ld"}},
+        "basic-auth": {"basicAuth": {"username": "ann", "password": "st4ys"}},
+    }
+    credentials = [
+        {"id": one, "authSchemeConfig": scheme, "credential": {"type": kind, "data": data[kind]}}
+        for one, scheme, kind in (("key", key, "string"), ("login", login, "basic-auth"))
+    ]
+    given = ("--credentials", json.dumps(credentials))
+    tieline("connections", "create", "shop", "--name", "Cli rotated", *given, *project)
+    rotate = ("connections", "rotate", "Cli rotated", "--values", '{"value": "n3w"}')
+    several = tieline(*rotate, code=2)
+    assert "Name one with --credential: Cli rotated has " in several
+    assert "(string)" in several
+    items = tieline.json("connections", "show", "Cli rotated")["credentials"]
+    identifier = next(one["id"] for one in items if one["credential"]["type"] == "string")
+    assert f"Rotated the credential {identifier} of Cli rotated" in tieline(
+        *rotate, "--credential", identifier
+    )
+    secrets = json.loads(kubectl("get", "secrets", "-o", "json", namespace=org.namespace).stdout)["items"]
+    values = {base64.b64decode(value) for one in secrets for value in (one.get("data") or {}).values()}
+    assert {b"n3w", b"st4ys"} <= values
+    assert b"0ld" not in values
+    newest = ("connections", "rotate", "Cli rotated", "--values", '{"value": "newest"}')
+    tieline(*newest, "--credential", identifier, "--keep-old-for", "7d")
+    items = tieline.json("connections", "show", "Cli rotated")["credentials"]
+    old, new = (one for one in items if one["credential"]["type"] == "string")
+    assert (old["id"], new["authSchemeConfigId"]) == (identifier, old["authSchemeConfigId"])
+    assert old["credential"]["expiresAt"]
+    assert not new["credential"].get("expiresAt")
+    secrets = json.loads(kubectl("get", "secrets", "-o", "json", namespace=org.namespace).stdout)["items"]
+    values = {base64.b64decode(value) for one in secrets for value in (one.get("data") or {}).values()}
+    assert {b"n3w", b"newest"} <= values
+
+
+def test_a_first_deploy_creates_what_it_needs_and_users_are_activated(
+    tieline: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(MAIN + "\n\nasync def ask(ctx):\n    await ctx.fetch('cli-crm')\n")
+    schema = {"type": "object", "properties": {"region": {"type": "string"}}}
+    (tmp_path / "variables.schema.json").write_text(json.dumps(schema))
+    project = ("--project", "Cli first")
+    refused = tieline("deploy", "--create", *project, "--wait", "0", code=1)
+    assert "tieline templates add cli-crm --system NAME" in refused
+    tieline("systems", "create", "cli-crm", "--url", "https://crm.example")
+    tieline("deploy", "--create", *project, "--wait", "0")
+    (found,) = [item for item in tieline.json("projects", "list") if item["name"] == "Cli first"]
+    assert tieline.json("api", f"projects/{found['id']}/variables") == schema
+    assert [item["name"] for item in tieline.json("templates", "list", *project)] == ["cli-crm"]
+    tieline("users", "create", "cli-ann", "--name", "Ann")
+    assert "cli-ann" in tieline("users", "list", "--search", "cli-ann")
+    assert "is not active" in tieline("state", "list", "--user", "cli-ann", *project, code=4)
+    tieline("users", "activate", "cli-ann", "--variables", '{"region": "eu"}', *project)
+    # The engine has a place for state once something has run in the organisation. Both activations are known.
+    for which in ((), ("--user", "cli-ann")):
+        ended = tieline.run("state", "list", *which, *project)
+        assert ended.returncode in (0, 5), ended.stderr
+        assert "Activation 01" in ended.stderr
 
 
 def test_environment_variables_are_set_from_values_and_secrets_and_removed(tieline: Command) -> None:
@@ -273,6 +341,9 @@ def test_an_event_to_a_draft_is_refused_with_what_to_do(tieline: Command) -> Non
     tieline("projects", "create", "Cli four")
     project = ("--project", "Cli four")
     assert "not JSON" in tieline("events", "publish", "order.created", "{", *project, code=2)
+    publish = ("events", "publish", "order.created", "--payload", '{"id": 1}', *project)
+    assert "given twice" in tieline(*publish, "{}", code=2)
+    assert "deploy" in tieline(*publish, code=1)
     assert "deploy" in tieline("events", "publish", "order.created", '{"id": 1}', *project, code=1)
     assert tieline.json("runs", "list", *project) == []
     assert "Name a run, or filters" in tieline("replay", *project, code=2)

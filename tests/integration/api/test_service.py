@@ -24,7 +24,6 @@ from tests.integration.api.objects import make_project, make_system
 from tests.integration.api.pods import account_token
 from tieline_api.body_limits import MIB
 from tieline_api.server.swagger_ui import ASSETS, assets_folder
-from tieline_core.identity.names import INTERNAL_API_SERVICE, workload_name
 from tieline_core.json_logging import JsonFormatter
 
 pytestmark = pytest.mark.cluster
@@ -166,44 +165,6 @@ def test_the_other_ports_serve_no_rest(server: Server, client: Client) -> None:
         for path in (f"/api/v2/o/{client.organisation}/projects", "/docs", "/openapi.json"):
             assert client.answered(url + path).status == 404
         assert client.answered(f"{url}/readyz").status == 200
-
-
-def test_a_pod_of_an_earlier_release_is_answered_at_the_public_port_and_no_other(
-    server: Server, kubectl: Kubectl, org: Organisation, client: Client
-) -> None:
-    """Its specification names the Service that everybody calls; the token says which pod it is."""
-    project = make_project(client)
-    account_token(kubectl, org, project)
-    account = workload_name(project["id"].lower(), "production")
-    answers = {}
-    for name, url in (
-        ("earlier", "http://tieline-api.tieline-system.svc"),
-        ("now", f"http://{INTERNAL_API_SERVICE}.tieline-system.svc"),
-    ):
-        container = {
-            "name": "runtime",
-            "image": "none",
-            "env": [{"name": "TIELINE_API_URL", "value": url}],
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        }
-        spec = {
-            "serviceAccountName": account,
-            "containers": [container],
-            "nodeSelector": {"no-node": "has-this"},
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        }
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        kubectl("create", "-f", "-", stdin=json.dumps(pod), namespace=org.namespace)
-        bound = ("--bound-object-kind=Pod", f"--bound-object-name={name}")
-        token = kubectl(
-            "create", "token", account, "--audience=tieline", *bound, namespace=org.namespace
-        ).stdout
-        caller = Client(server.url, token.strip(), org.id)
-        answers[name] = [
-            caller.answered(server.url + "/internal/v1/environment").status,
-            caller.at("/internal/v1/environment").status,
-        ]
-    assert answers == {"earlier": [200, 200], "now": [404, 200]}
 
 
 def test_settings_tell_what_is_wrong(

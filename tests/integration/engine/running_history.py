@@ -11,12 +11,9 @@ from tests.harness.processes.nats_server import NatsServer
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.credentials import EnvironmentSigner
 from tieline_api.engine.environments import EnvironmentEngines
-from tieline_api.engine.followers import Followers
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.index import RunIndex
-from tieline_api.runs.reading import PREFIX, RunReader
-from tieline_api.traces.backends import EmbeddedTraces
-from tieline_api.traces.store import Limits
+from tieline_api.runs.reading import RunFollowers, RunReader
 
 
 @dataclass
@@ -26,9 +23,8 @@ class Replica:
     engine: Engine
     environments: EnvironmentEngines
     reader: RunReader
-    followers: Followers
+    followers: RunFollowers
     history: RunHistory
-    traces: EmbeddedTraces
 
 
 @asynccontextmanager
@@ -36,22 +32,18 @@ async def replica(
     server: NatsServer, folder: Path, *, serves: Callable[[str], bool] = lambda _: True
 ) -> AsyncIterator[Replica]:
     """A replica with its files in ``folder``."""
-    engine = Engine(server.url, str(server.credentials_file()), str(server.api_seed_file()))
+    engine = Engine((server.url,), server.credentials_file())
     signer = EnvironmentSigner(server.credentials_file(), server.api_seed_file())
     environments = EnvironmentEngines(engine, signer)
     index = RunIndex(folder / "runs.db", max_bytes=64 << 20)
-    reader = RunReader(index)
-    followers = Followers(engine, reader, prefix=PREFIX, serves=serves)
-    traces = EmbeddedTraces(folder / "traces.db", Limits(), engine=engine, serves=serves)
+    followers = RunFollowers(engine, index, serves=serves)
     await engine.start()
     await environments.start()
-    await traces.start()
     await followers.start()
     try:
-        history = RunHistory(engine, environments, index, followers, traces)
-        yield Replica(engine, environments, reader, followers, history, traces)
+        history = RunHistory(engine, environments, index, followers)
+        yield Replica(engine, environments, followers.reader, followers, history)
     finally:
         await followers.stop()
-        await traces.stop()
         await environments.stop()
         await engine.stop()

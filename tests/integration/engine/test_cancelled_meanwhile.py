@@ -19,7 +19,7 @@ import pytest
 
 from tests.harness.processes.event_pods import LIMITS
 from tests.harness.processes.nats_server import NatsServer
-from tests.harness.session.waiting import eventually_async
+from tests.harness.session.waiting import eventually_async, until
 from tests.integration.engine.running_history import replica
 from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.queue import EngineQueue
@@ -164,7 +164,7 @@ async def test_a_run_that_is_cancelled_as_it_begins_to_wait_does_not_come_back(
     assert stage.kept == {run: False}
     behind = await stage.send(key)
     await _empty(stage)
-    assert stage.done == [behind]
+    await until(lambda: stage.done == [behind])
     found = await stage.dependencies.runs.get(stage.streams.organisation, (stage.streams.environment,), run)
     assert found is not None
     assert found.status == "cancelled"
@@ -181,7 +181,7 @@ async def test_a_key_goes_on_when_the_run_it_waits_with_is_cancelled_as_another_
     stage.pod.moments[moment] = lambda: stage.cancel(run)
     behind = await stage.send("ann")
     await _empty(stage)
-    assert stage.done == [behind]
+    await until(lambda: stage.done == [behind])
 
 
 async def test_pods_that_get_a_run_later_know_that_it_was_cancelled_while_it_ran(stage: Stage) -> None:
@@ -201,7 +201,7 @@ async def _settled(stage: Stage, run: str) -> None:
 
 async def _empty(stage: Stage) -> None:
     async def is_empty() -> bool:
-        return await stage.waits() == 0
+        return await stage.waits() == 0 and stage.pod.in_flight == 0
 
     async def seen() -> object:
         return await stage.waits(), stage.done, stage.kept

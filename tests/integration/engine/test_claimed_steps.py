@@ -14,7 +14,7 @@ from tests.harness.processes.nats_server import NatsServer
 from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.storage import EngineStorage
 from tieline.events.run_store import RunTakenOver
-from tieline.events.steps import RunSteps
+from tieline.events.steps import RunSteps, StepsChanged
 from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
@@ -43,9 +43,11 @@ async def pods(engine: NatsServer, tmp_path: Path) -> AsyncIterator[list[EngineS
         yield [await stack.enter_async_context(_pod(engine, streams, credentials)) for _ in range(2)]
 
 
-def attempt(pod: EngineStorage, run: str, *, retried: bool = False) -> RunSteps:
+def attempt(pod: EngineStorage, run: str, *, retried: bool = False, version: str = "v1") -> RunSteps:
     """An attempt of a pod that believes that it alone has the run."""
-    return RunSteps(pod.runs, run, may_have_results=retried, held=lambda: True, clock=pod.clock)
+    return RunSteps(
+        pod.runs, run, may_have_results=retried, held=lambda: True, clock=pod.clock, version=version
+    )
 
 
 @pytest.mark.parametrize("retried", [False, True], ids=["as if for the first time", "as a retry"])
@@ -65,6 +67,7 @@ async def test_what_is_recorded_too_late_is_refused_and_done_once_more(
         await first.finish(late, "of the first")
     assert await second.finish(again, "of the second") == "of the second"
     third = attempt(pods[0], run, retried=True)
+    assert (await third.begin("fetch")).result == b"1"
     assert (await third.begin("book")).result == b'"of the second"'
 
 
@@ -85,6 +88,22 @@ async def test_an_attempt_whose_run_has_ended_elsewhere_records_nothing(pods: li
         await first.finish(late, 2)
     with pytest.raises(RunTakenOver):
         await attempt(pods[0], run).begin("book")
+
+
+async def test_other_steps_than_those_recorded_are_refused(pods: list[EngineStorage]) -> None:
+    run = new_id()
+    first = attempt(pods[0], run, version="v1")
+    for name in ("fetch", "book"):
+        await first.finish(await first.begin(name, work="w1"), name)
+    second = attempt(pods[1], run, version="v2", retried=True)
+    assert (await second.begin("fetch", work="w1")).result == b'"fetch"'
+    with pytest.raises(
+        StepsChanged, match=r"Step 2 of this run is 'book', which version v1 .* asks for 'pay'"
+    ):
+        await second.begin("pay", work="w1")
+    third = attempt(pods[0], run, version="v2", retried=True)
+    with pytest.raises(StepsChanged, match="another function or other arguments"):
+        await third.begin("fetch", work="w2")
 
 
 async def test_steps_of_one_attempt_side_by_side(pods: list[EngineStorage]) -> None:

@@ -67,6 +67,30 @@ async def test_all_that_was_acknowledged_is_there_after_kills_in_the_middle(tmp_
         await pod.close()
 
 
+def _begin_block(folder: Path, stream: str) -> None:
+    """Leaves what a server leaves that is killed between making the file of its next block and that of its key."""
+    (messages,) = folder.glob(f"data/**/streams/{stream}/msgs")
+    newest = max(int(one.stem) for one in messages.glob("*.blk"))
+    assert (messages / f"{newest}.key").exists()
+    (messages / f"{newest + 1}.blk").touch()
+
+
+async def test_a_kill_between_a_block_and_its_key_loses_no_event(tmp_path: Path) -> None:
+    """nats-server 2.15 deletes such a stream, so the command of its container removes the block, which is empty."""
+    streams = EventStreams(new_id(), new_id())
+    with running_nats_server(tmp_path) as engine:
+        await engine.make_environment(streams, LIMITS)
+        pod = await engine.pod(streams)
+        await pod.jetstream().publish(streams.event("orders", "run1"), b"waits")
+        await asyncio.to_thread(engine.kill)
+        _begin_block(tmp_path, streams.queue)
+        await asyncio.to_thread(engine.start)
+        queue = await pod.jetstream().pull_subscribe_bind(consumer=PODS, stream=streams.queue)
+        (message,) = await queue.fetch(1, timeout=5)
+        assert message.data == b"waits"
+        await pod.close()
+
+
 async def test_an_event_that_waits_outlives_a_kill(tmp_path: Path) -> None:
     streams = EventStreams(new_id(), new_id())
     with running_nats_server(tmp_path) as engine:

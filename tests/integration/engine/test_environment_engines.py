@@ -16,7 +16,6 @@ import pytest
 from nats.aio.msg import Msg
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
-from tests.harness.processes.tcp_relay import Relay
 from tests.harness.session.waiting import eventually_async
 from tieline_api.engine import environments as pool
 from tieline_api.engine.connection import Engine
@@ -26,10 +25,9 @@ from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, N
 from tieline_api.engine.new_streams import with_streams
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_core.engine.accounts import push_account
-from tieline_core.engine.claims import Permissions
 from tieline_core.engine.publisher import publish_event
 from tieline_core.engine.streams import StreamLimits, account_limits
-from tieline_core.engine.trust import EngineTrust, _api_permissions
+from tieline_core.engine.trust import EngineTrust
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import EventMetadata
@@ -61,7 +59,7 @@ async def engines(
     url: str | None = None,
 ) -> AsyncIterator[EnvironmentEngines]:
     """Connected to the platform's account."""
-    platform = Engine(url or server.url, str(server.credentials_file()), str(server.api_seed_file()))
+    platform = Engine((url or server.url,), server.credentials_file())
     signer = EnvironmentSigner(server.credentials_file(), seed or server.api_seed_file())
     found = EnvironmentEngines(platform, signer, most=most, idle_seconds=idle_seconds)
     await platform.start()
@@ -429,23 +427,3 @@ async def test_no_pod_of_the_environment_hears_what_the_api_is_answered(engine: 
     assert heard == []
     await pod.close()
     await all_rights.close()
-
-
-@pytest.mark.parametrize("line_seconds", [0, 0.02], ids=["at once", "line by line"])
-async def test_an_account_of_an_earlier_release_answers_the_api_where_it_did(
-    engine: NatsServer, monkeypatch: pytest.MonkeyPatch, line_seconds: float
-) -> None:
-    """Also where the refusal of the API's own inbox comes after the answer to a PING that was sent with it."""
-
-    def earlier(streams: EventStreams) -> Permissions:
-        now = _api_permissions(streams)
-        return Permissions(publish=now.publish, subscribe=(f"{streams.inbox}.>",))
-
-    with monkeypatch.context() as patched:
-        patched.setattr("tieline_core.engine.trust._api_permissions", earlier)
-        streams = await made(engine)
-    relay = Relay(engine.port, line_seconds=line_seconds)
-    async with engines(engine, url=f"nats://127.0.0.1:{relay.port}") as found:
-        run = await publish(found, streams)
-        assert await found.of(streams).first_at(streams.queue, streams.event("t", run)) is not None
-        assert found.connections == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import shutil
 import signal
 import time
@@ -18,7 +19,13 @@ import nats.js.errors
 import pytest
 
 from tests.faults.ha_platform import FAKETIME
-from tests.harness.processes.event_pods import LEASE, LIMITS, EventEnvironment, event_environment
+from tests.harness.processes.event_pods import (
+    LEASE,
+    LIMITS,
+    EventEnvironment,
+    event_environment,
+    running_environment,
+)
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.processes.tcp_relay import Relay
@@ -27,6 +34,7 @@ from tieline_core.engine.publisher import publish_event
 from tieline_core.engine.streams import ensure_history
 from tieline_core.identity.ids import new_id
 from tieline_protocol.events import HEADER, EventMetadata
+from tieline_protocol.exit_codes import BLOCKED
 
 CODE = """
 import asyncio, json, os, time
@@ -101,6 +109,13 @@ async def poison(ctx: Context, event: Event) -> None:
     os.kill(os.getpid(), 9)
 
 
+@integration.event("blocking", retry=Retry(attempts=10, first=0.1))
+async def blocking(ctx: Context, event: Event) -> None:
+    write("blocks")
+    while True:
+        pass
+
+
 @integration.event("stubborn", retry=QUICK)
 async def stubborn(ctx: Context, event: Event) -> None:
     if event.payload.get("reject"):
@@ -142,12 +157,8 @@ async def saga(ctx: Context, event: Event) -> None:
 
 @pytest.fixture
 async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[EventEnvironment]:
-    admin = await engine.admin()
-    found = await event_environment(engine, admin, tmp_path, CODE)
-    yield found
-    found.stop()
-    await found.admin.close()
-    await admin.close()
+    async with running_environment(engine, tmp_path, CODE) as found:
+        yield found
 
 
 @pytest.fixture
@@ -203,7 +214,7 @@ async def status_of(environment: EventEnvironment, run: str, wanted: str) -> Any
 
 async def step_recorded(environment: EventEnvironment, run: str, name: str) -> None:
     async def recorded() -> bool:
-        subject = environment.streams.step(run, name, 1)
+        subject = environment.streams.step(run, name, 1, place=1)
         try:
             await environment.admin.jetstream().get_last_msg(environment.streams.runs, subject)
         except nats.js.errors.NotFoundError:
@@ -356,6 +367,29 @@ async def test_an_event_that_kills_its_pods_becomes_a_dead_letter(
     await nothing_waits(environment)
 
 
+async def test_a_run_that_blocks_its_pods_shows_its_attempts_meanwhile(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    first = environment.pod(TIELINE_BLOCKED_SECONDS="0.5")
+    run = await published(http, first, "blocking", {})
+    assert await asyncio.to_thread(first.wait) == BLOCKED
+    assert "Event blocking blocked the event loop" in (first.folder / "termination").read_text()
+    second = environment.pod(ready=False, TIELINE_BLOCKED_SECONDS="0.5")
+    assert await asyncio.to_thread(second.wait) == BLOCKED
+    records = [one for one in await environment.history() if one.id == run]
+    assert {(one.attempt, one.status) for one in records} >= {(1, "waiting"), (2, "running")}
+    ended = next(one for one in records if one.status == "waiting")
+    assert ended.error
+    line = re.compile(r"Event blocking blocked the event loop for 0\.5 seconds at main\.py:\d+ in blocking")
+    assert line.match(ended.error.message)
+    third = environment.pod(ready=False, TIELINE_BLOCKED_SECONDS="0.5")
+    assert await asyncio.to_thread(third.wait) == BLOCKED
+    environment.pod()
+    dead = await status_of(environment, run, "dead")
+    assert dead.attempt == 3, "the one that is not begun is no attempt"
+    assert line.match(dead.error.message.removeprefix("3 pods died while running it. The last one: "))
+
+
 async def test_a_pod_whose_port_is_taken_ends_and_says_so(environment: EventEnvironment) -> None:
     serving = environment.pod()
     taken = environment.pod(ready=False, TIELINE_HEALTH_PORT=str(serving.health_port))
@@ -419,7 +453,9 @@ async def test_steps_are_done_once_and_a_run_that_sleeps_goes_on(
     async def forgotten() -> bool:
         jetstream = environment.admin.jetstream()
         try:
-            await jetstream.get_last_msg(environment.streams.runs, environment.streams.step(run, "fetch", 1))
+            await jetstream.get_last_msg(
+                environment.streams.runs, environment.streams.step(run, "fetch", 1, place=1)
+            )
         except nats.js.errors.NotFoundError:
             return True
         return False
@@ -491,14 +527,15 @@ async def test_keys_whose_token_got_lost_are_found(
 async def test_a_pod_whose_credentials_expire_goes_on_with_those_that_it_got_meanwhile(
     environment: EventEnvironment, http: aiohttp.ClientSession
 ) -> None:
-    pod = environment.pod(valid=timedelta(seconds=8))
+    # As long as a pod may take to start.
+    pod = environment.pod(valid=timedelta(seconds=20))
     await published(http, pod, "booked", {"id": "before"})
     await lines(environment, "booked before")
 
     async def refused() -> bool:
         return "Expired" in pod.log.read_text() or "Violation" in pod.log.read_text()
 
-    await eventually_async("credentials refused", refused, within=30)
+    await eventually_async("credentials refused", refused, within=60)
     environment.renew_credentials(pod)
 
     async def accepted() -> bool:
@@ -527,6 +564,13 @@ async def test_an_event_that_came_without_its_key_by_rest_runs_behind_its_key(
     await publish_event(environment.admin.jetstream(), environment.streams, metadata, payload, seconds=5)
     found = await lines(environment, "ann 1", "ann 2")
     assert found.index("ann 1") < found.index("ann 2")
+
+    async def queued_record() -> Any:
+        records = [one for one in await environment.history() if one.id == metadata.run]
+        return next((one for one in records if one.status == "queued"), None)
+
+    queued = await eventually_async("it says behind which key it is queued", queued_record)
+    assert (queued.key, queued.attempt, queued.attempts) == ("ann", 0, 4)
 
 
 @pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfaketime")

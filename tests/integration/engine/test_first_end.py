@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.harness.processes.event_pods import EventEnvironment, event_environment, until_logged
+from tests.harness.processes.event_pods import EventEnvironment, running_environment, until_logged
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually_async
@@ -52,12 +52,8 @@ async def publish(ctx: Context, request: Request) -> dict:
 
 @pytest.fixture
 async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[EventEnvironment]:
-    admin = await engine.admin()
-    found = await event_environment(engine, admin, tmp_path, CODE)
-    yield found
-    found.stop()
-    await found.admin.close()
-    await admin.close()
+    async with running_environment(engine, tmp_path, CODE) as found:
+        yield found
 
 
 async def test_a_pod_that_hung_does_not_end_a_run_that_is_a_dead_letter(

@@ -17,7 +17,7 @@ import nats.js.errors
 import pytest
 from nats.aio.client import Client
 
-from tests.harness.processes.event_pods import LEASE, EventEnvironment, event_environment
+from tests.harness.processes.event_pods import LEASE, EventEnvironment, event_environment, running_environment
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually_async
@@ -99,12 +99,8 @@ async def task(ctx: Context, event: Event) -> None:
 
 @pytest.fixture
 async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[EventEnvironment]:
-    admin = await engine.admin()
-    found = await event_environment(engine, admin, tmp_path, CODE, limits=LIMITS)
-    yield found
-    found.stop()
-    await found.admin.close()
-    await admin.close()
+    async with running_environment(engine, tmp_path, CODE, limits=LIMITS) as found:
+        yield found
 
 
 @pytest.fixture

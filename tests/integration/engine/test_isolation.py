@@ -17,12 +17,15 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
-from tieline_core.engine.accounts import list_streams
+from tieline_core.engine.accounts import list_streams, push_account
 from tieline_core.engine.claims import Permissions
+from tieline_core.engine.management import MANAGEMENT_PREFIX
 from tieline_core.engine.streams import StreamLimits, ensure_history
-from tieline_core.engine.trust import AccountSigner
+from tieline_core.engine.trust import AccountSigner, BackupAccess
 from tieline_core.identity.ids import new_id
-from tieline_protocol.engine_credentials import Credentials
+from tieline_engine.credentials import Credentials
+from tieline_operator.engine.keys import EngineKeys
+from tieline_operator.engine.stream_reconciler import ensure_shared_accounts
 from tieline_protocol.event_streams import PODS, EventStreams, hashed, history_stream
 from tieline_protocol.nkeys import KeyKind, KeyPair
 
@@ -274,6 +277,11 @@ TARGETS = [
     f"$JS.API.STREAM.DELETE.{STRANGER.queue}",
     f"$JS.API.STREAM.DELETE.{history_stream(ORGANISATION)}",
     f"$JS.API.STREAM.PURGE.{history_stream(ORGANISATION)}",
+    *(
+        f"{MANAGEMENT_PREFIX}.STREAM.{operation}.{stream}"
+        for operation in ("DELETE", "PURGE")
+        for stream in (OTHER.queue, history_stream(ORGANISATION))
+    ),
     f"$JS.ACK.{OTHER.queue}.{PODS}.1.1.1.1.0",
     f"$JS.ACK.{STRANGER.queue}.{PODS}.1.1.1.1.0",
     f"{OTHER.inbox}.answer",
@@ -341,10 +349,12 @@ async def test_only_its_history_leaves_a_pods_account_and_the_answer_comes_back(
     assert {name for name in after if after[name] != before[name]} == {history_stream(ORGANISATION)}
 
 
-async def _by_reply(pod: Pod, subject: str, body: Any) -> None:
-    """Has the server publish to a subject that the pod may not publish to."""
+async def _by_reply(pod: Pod, subject: str, body: Any, account: str = "") -> None:
+    """Has the server publish to a subject that the pod may not publish to, as if an account had asked."""
     run = new_id()
-    await pod.client.jetstream().publish(OWN.step(run, "body", 1), json.dumps(body).encode() if body else b"")
+    headers = {"Nats-Request-Info": json.dumps({"acc": account, "svc": account})} if account else None
+    content = json.dumps(body).encode() if body else b""
+    await pod.client.jetstream().publish(OWN.step(run, "body", 1), content, headers=headers)
     await pod.client.publish(f"$JS.API.DIRECT.GET.{OWN.runs}.{OWN.step(run, 'body', 1)}", b"", reply=subject)
 
 
@@ -365,16 +375,33 @@ async def test_a_pod_manages_no_streams_or_consumers_of_its_account_either(
         (f"CONSUMER.CREATE.{OWN.queue}.mine", consumer),
         (f"CONSUMER.DURABLE.CREATE.{OWN.queue}.mine", consumer),
         (f"CONSUMER.DELETE.{OWN.queue}.{PODS}", None),
+        (f"CONSUMER.PAUSE.{OWN.queue}.{PODS}", {"pause_until": "2100-01-01T00:00:00Z"}),
+        (f"STREAM.DELETE.{STRANGER.queue}", None),
+        (f"STREAM.PURGE.{STRANGER.queue}", None),
     ]
     with running_nats_server(tmp_path) as engine:
-        await engine.make_environment(OWN, LIMITS)
+        for streams in (OWN, STRANGER):
+            await engine.make_environment(streams, LIMITS)
+        stranger = await engine.pod(STRANGER)
+        await stranger.jetstream().publish(STRANGER.event("orders", new_id()), b"one")
+        await stranger.close()
         if restarted:
             engine.stop()
             engine.start()
         pod = Pod()
         await pod.connect(engine)
-        for subject, body in attempts:
-            await _by_reply(pod, f"$JS.API.{subject}", body)
+        for _ in range(2):
+            await pod.client.jetstream().publish(OWN.event("orders", new_id()), b"one")
+        pulled = await pod.client.jetstream().pull_subscribe_bind(consumer=PODS, stream=OWN.queue)
+        assert len(await pulled.fetch(2, timeout=2)) == 2
+        client = await engine.environment(OWN)
+        before = await client.jetstream().consumer_info(OWN.queue, PODS)
+        await client.close()
+        accounts = ["", *map(engine.trust.environment_account, (OWN, STRANGER))]
+        for prefix in ("$JS.API", MANAGEMENT_PREFIX):
+            for account in accounts:
+                for subject, body in attempts:
+                    await _by_reply(pod, f"{prefix}.{subject}", body, account)
         await pod.client.flush()
         await asyncio.sleep(0.2)
         assert pod.refused == []
@@ -383,8 +410,37 @@ async def test_a_pod_manages_no_streams_or_consumers_of_its_account_either(
         own = client.jetstream()
         assert {one.config.name for one in await own.streams_info()} == set(OWN.names)
         assert (await own.stream_info(OWN.runs)).config.max_bytes == LIMITS.runs_bytes
-        assert [one.name for one in await own.consumers_info(OWN.queue)] == [PODS]
+        (consumer_now,) = await own.consumers_info(OWN.queue)
+        assert (consumer_now.name, consumer_now.paused) == (PODS, None)
+        assert (consumer_now.delivered, consumer_now.num_ack_pending) == (before.delivered, 2)
         await client.close()
+        client = await engine.environment(STRANGER)
+        assert (await client.jetstream().stream_info(STRANGER.queue)).state.messages == 1
+        await client.close()
+
+
+async def test_streams_are_managed_by_a_backups_prefix_until_its_time_is_over(tmp_path: Path) -> None:
+    with running_nats_server(tmp_path) as engine:
+        await engine.make_environment(OWN, LIMITS)
+        now = datetime.now(UTC)
+        keys = EngineKeys(trust=engine.trust, encryption_key="", release="ours", created=now)
+        access = BackupAccess(until=now + timedelta(hours=1))
+        system = await engine.client(None, signer=engine.trust.system_users)
+        await push_account(system, engine.trust.system_jwt(now, backup=access))
+        backup = await engine.client(None, signer=engine.trust.users.of_environment(OWN))
+        managing = backup.jetstream(prefix=access.prefix, timeout=2)
+        await ensure_shared_accounts(system, keys, now)
+        await managing.delete_stream(OWN.dead_letters)
+        with pytest.raises(nats.js.errors.ServiceUnavailableError):
+            await backup.jetstream(timeout=2).delete_stream(OWN.runs)
+        await ensure_shared_accounts(system, keys, access.until)
+        # JetStream's API does not answer at a subject that it has not.
+        with pytest.raises(nats.errors.TimeoutError):
+            await managing.delete_stream(OWN.runs)
+        names = {one.config.name for one in await backup.jetstream().streams_info()}
+        assert names == {*OWN.names} - {OWN.dead_letters}
+        for client in (system, backup):
+            await client.close()
 
 
 async def test_an_environment_cannot_fill_the_volume(engine: NatsServer, pod: Pod) -> None:

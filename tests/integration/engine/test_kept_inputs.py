@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness.processes.event_pods import EventEnvironment, event_environment
+from tests.harness.processes.event_pods import EventEnvironment, event_environment, running_environment
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually_async
 from tieline_core.engine.publisher import publish_event
@@ -91,13 +92,9 @@ KEY = {"X-API-Key": "secret-key"}
 
 @pytest.fixture
 async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[EventEnvironment]:
-    admin = await engine.admin()
-    found = await event_environment(engine, admin, tmp_path, CODE)
-    found.connections = f"{CONNECTION}settings: {{keepInputs: true}}\n{USERS}"
-    yield found
-    found.stop()
-    await found.admin.close()
-    await admin.close()
+    async with running_environment(engine, tmp_path, CODE) as found:
+        found.connections = f"{CONNECTION}settings: {{keepInputs: true}}\n{USERS}"
+        yield found
 
 
 @pytest.fixture
@@ -312,7 +309,8 @@ async def test_without_the_setting_nothing_is_sent_to_the_engine(
     for body in (b"good", b"fail"):
         await call(http, f"{pod.url}/orders", body)
     await lines(environment, 4)
-    pod.stop()
+    # The pod tries for seconds to write the records of its runs.
+    await asyncio.to_thread(pod.stop)
     jetstream = environment.admin.jetstream()
     found = [await jetstream.stream_info(name) for name in environment.streams.names]
     history = history_stream(environment.streams.organisation)

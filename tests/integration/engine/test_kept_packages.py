@@ -14,10 +14,10 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import until
 from tests.unit.operator import objects as o
 from tests.unit.operator.fake_cluster import FakeCluster
+from tieline_api.engine import packages as storing
 from tieline_api.engine.connection import Engine
+from tieline_api.engine.packages import PackageKey, PackageStore
 from tieline_api.errors import ApiError
-from tieline_api.store import packages as storing
-from tieline_api.store.packages import PackageKey, PackageStore
 from tieline_core.engine.package_streams import ensure_packages, packages_stream, stored_packages
 from tieline_core.engine.state_reading import subjects_of
 from tieline_core.engine.streams import StreamLimits
@@ -46,7 +46,7 @@ async def admin(engine: NatsServer) -> AsyncIterator[Client]:
 @pytest.fixture
 async def store(engine: NatsServer, admin: Client) -> AsyncIterator[PackageStore]:
     """The API's."""
-    connection = Engine(engine.url, str(engine.credentials_file()), str(engine.api_seed_file()))
+    connection = Engine((engine.url,), engine.credentials_file())
     await connection.start()
     await until(lambda: connection.connected)
     yield PackageStore(connection)

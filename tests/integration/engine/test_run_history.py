@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -15,16 +16,14 @@ from nats.aio.client import Client
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.integration.engine.running_history import Replica, replica
 from tests.unit.api.runs.run_records import NOW, life, record
-from tests.unit.api.traces.otlp_requests import make
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.runs import reading
 from tieline_api.runs.model import PageRequest, Run, RunFilter
 from tieline_api.runs.records import CheckedRecord, read_records
-from tieline_api.traces.spans import Owner
 from tieline_core.engine.streams import StreamLimits, ensure_history
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import EventStreams, history_stream
-from tieline_protocol.run_records import RunRecord, encode
+from tieline_protocol.event_streams import EventStreams, direct_stream, history_stream
+from tieline_protocol.run_records import RunRecord, encode, packed
 
 LIMITS = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24, history_bytes=1 << 24)
 
@@ -44,6 +43,11 @@ class Organisation:
     async def raw(self, content: bytes, *, environment: int = 0) -> None:
         pod, streams = self.pods[environment], self.streams[environment]
         await pod.jetstream(timeout=5).publish(streams.history, content)
+
+    async def did(self, *records: RunRecord, environment: int = 0) -> None:
+        """Direct runs, as the API stores what pods report."""
+        subject = self.streams[environment].direct
+        await self.admin.jetstream(timeout=5).publish(subject, packed(records))
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -188,17 +192,12 @@ async def test_a_run_that_another_environment_copies_stays_the_one_that_is_meant
     engine: NatsServer, organisation: Organisation, tmp_path: Path
 ) -> None:
     run, direct, last = new_id(), new_id(), new_id()
-    owner = Owner(organisation=organisation.id, project=new_id(), environment=organisation.environments[0])
-    start = int(NOW) * 10**9
-    attributes = [("executionId", direct), ("task", "orders"), ("http.request.method", "POST")]
-    span = make(1, start=start, end=start + 1, attributes=attributes)
+    await organisation.did(record(direct, "succeeded", 1, kind="webhook"))
     await organisation.report(*life(run)[:3])
     forged = [record(one, "dead", 99, queued_at=0.0, task="forged") for one in (run, direct)]
     await organisation.report(*forged, environment=1)
     await organisation.report(*life(run)[3:], record(last))
     async with replica(engine, tmp_path / "a") as one, replica(engine, tmp_path / "b") as other:
-        assert one.traces.store.offer(owner, [span])
-        assert one.traces.store.flush()
         for each in (one, other):
             await until_there(each, organisation.id, [last])
             found = await each.history.find(organisation.id, organisation.environments, run)
@@ -207,11 +206,11 @@ async def test_a_run_that_another_environment_copies_stays_the_one_that_is_meant
             assert await each.history.get(organisation.id, organisation.environments, run) == found[0]
             given = await each.history.input(organisation.id, found[0])
             assert given is not None
-        # A direct run is known by a span alone, which proves no time: it is found, but it does not come first.
-        found = await one.history.find(organisation.id, organisation.environments, direct)
-        assert [copy.source for copy in found] == ["history", "span"]
-        named = await one.history.get(organisation.id, organisation.environments[:1], direct)
-        assert named == found[1]
+            found = await each.history.find(organisation.id, organisation.environments, direct)
+            assert [(copy.direct, copy.environment) for copy in found] == [
+                (True, organisation.environments[0]),
+                (False, organisation.environments[1]),
+            ]
 
 
 async def test_a_record_from_the_future_does_not_stay_on_top(
@@ -233,8 +232,8 @@ async def test_a_message_that_can_never_be_kept_holds_up_no_others(
     """As a fault of ours would let one through."""
     bad, *good = (record() for _ in range(20))
 
-    def read(content: bytes, *, stored_at: float | None = None) -> tuple[list[CheckedRecord], int]:
-        found, malformed = read_records(content, stored_at=stored_at)
+    def read(content: bytes, **options: Any) -> tuple[list[CheckedRecord], int]:
+        found, malformed = read_records(content, **options)
         wrong = [
             replace(one, record=replace(one.record, attempts=2**64)) if one.record.id == bad.id else one
             for one in found
@@ -286,29 +285,20 @@ async def test_runs_that_the_engine_keeps_no_longer_are_not_found_any_more(
             assert {run.id for run in await listed(fresh, organisation.id)} == found
 
 
-async def test_direct_runs_stand_among_the_others_and_are_told_once(
+async def test_direct_runs_stand_among_the_others_and_are_listed_once(
     engine: NatsServer, organisation: Organisation, tmp_path: Path
 ) -> None:
-    owner = Owner(organisation=organisation.id, project=new_id(), environment=organisation.environments[0])
     queued, direct, scheduled = new_id(), new_id(), new_id()
-    second = 10**9
-
-    def root(number: int, run: str, **attributes: str) -> object:
-        pairs = [("executionId", run), ("task", "orders"), ("user", "ann"), *attributes.items()]
-        start = int(NOW) * second + number * second
-        return make(number, start=start, end=start + second, attributes=pairs)
-
-    spans = [
-        root(1, queued, **{"http.request.method": "POST"}),
-        root(2, direct, **{"http.request.method": "POST"}),
-        root(3, scheduled, **{"faas.trigger": "timer"}),
-        root(4, new_id(), **{"faas.trigger": "pubsub"}),
-    ]
     await organisation.report(record(queued, kind="webhook", queued_at=NOW + 1))
+    for _ in range(2):
+        await organisation.did(
+            record(queued, "succeeded", 1, kind="webhook", queued_at=NOW + 1),
+            record(direct, "succeeded", 1, kind="webhook", task="orders", user="ann", queued_at=NOW + 2),
+            record(scheduled, "succeeded", 1, kind="schedule", queued_at=NOW + 3, input=b"due"),
+            record(new_id(), "succeeded", 1, kind="event"),
+        )
     async with replica(engine, tmp_path / "a") as one:
-        assert one.traces.store.offer(owner, spans)  # type: ignore[arg-type]
-        assert one.traces.store.flush()
-        await until_there(one, organisation.id, [queued])
+        await until_there(one, organisation.id, [queued, direct, scheduled])
         found = await listed(one, organisation.id)
         assert [(run.id, run.kind, run.status) for run in found] == [
             (scheduled, "schedule", "succeeded"),
@@ -331,7 +321,19 @@ async def test_direct_runs_stand_among_the_others_and_are_told_once(
         assert [run.id for run in back.runs] == [scheduled, direct]
         got = await one.history.get(organisation.id, organisation.environments, direct)
         assert got is not None
-        assert (got.user, got.task, got.source) == ("ann", "orders", "span")
+        assert (got.user, got.task, got.direct) == ("ann", "orders", True)
+        (attempt,) = (await one.history.attempts(organisation.id, got)).attempts
+        assert (attempt.number, attempt.status) == (1, "succeeded")
+        assert await one.history.input(organisation.id, got) is None
+        given = await one.history.input(organisation.id, found[0])
+        assert given is not None
+        assert (given.payload, given.recorded) == (b"due", True)
+        # Each stream has its own bound and age; what one loses, the other keeps.
+        await organisation.admin.jetstream().purge_stream(direct_stream(organisation.id))
+        await organisation.did(record(kind="webhook", status="succeeded", attempt=1))
+        await one.followers.sweep()
+        assert queued in {run.id for run in await listed(one, organisation.id)}
+        assert direct not in {run.id for run in await listed(one, organisation.id)}
 
 
 async def test_an_engine_that_is_away_is_said_and_heals(tmp_path: Path) -> None:
@@ -347,7 +349,7 @@ async def test_an_engine_that_is_away_is_said_and_heals(tmp_path: Path) -> None:
             await asyncio.to_thread(engine.kill)
             await eventually(lambda: _is(not one.engine.connected and not fresh.engine.connected))
             assert [found.id for found in await listed(one, organisation.id)] == [run]
-            assert one.history.warnings
+            assert one.history.warnings(organisation.id)
             with pytest.raises(EngineUnavailableError) as refused:
                 await fresh.history.page(RunFilter(organisation=new_id()), PageRequest(first=1))
             assert refused.value.status == 503
@@ -359,7 +361,7 @@ async def test_an_engine_that_is_away_is_said_and_heals(tmp_path: Path) -> None:
             await organisation.report(*life(later))
             for found in (one, fresh):
                 await until_there(found, organisation.id, [run, later])
-                assert not found.history.warnings
+                assert not found.history.warnings(organisation.id)
         for client in (*organisation.pods, admin):
             await client.close()
 

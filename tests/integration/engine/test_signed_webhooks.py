@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.harness.processes.event_pods import EventEnvironment, event_environment
+from tests.harness.processes.event_pods import EventEnvironment, event_environment, running_environment
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually_async
 from tieline_core.engine.publisher import publish_event
@@ -50,13 +50,9 @@ connections:
 
 @pytest.fixture
 async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[EventEnvironment]:
-    admin = await engine.admin()
-    found = await event_environment(engine, admin, tmp_path, CODE)
-    found.connections = CONNECTIONS
-    yield found
-    found.stop()
-    await found.admin.close()
-    await admin.close()
+    async with running_environment(engine, tmp_path, CODE) as found:
+        found.connections = CONNECTIONS
+        yield found
 
 
 def signed(body: bytes, *, at: float | None = None) -> dict[str, str]:

@@ -15,7 +15,7 @@ from tieline_core.engine.accounts import push_account
 from tieline_core.engine.streams import StreamLimits, account_limits
 from tieline_core.engine.trust import EngineTrust
 from tieline_core.identity.ids import new_id
-from tieline_protocol.engine_credentials import Credentials
+from tieline_engine.credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 STREAMS = EventStreams(new_id(), new_id())

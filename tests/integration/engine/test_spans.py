@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from nats.aio.client import Client
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
-from tests.integration.engine.running_history import Replica, replica
 from tests.integration.engine.test_run_history import LIMITS, eventually
 from tests.unit.api.traces.otlp_requests import attribute, body_json, body_protobuf, span_json
+from tieline_api.engine.connection import Engine
+from tieline_api.traces.backends import EmbeddedTraces
 from tieline_api.traces.origins import Origin
 from tieline_api.traces.otlp_batch import JSON, PROTOBUF
 from tieline_api.traces.query import RunQuery
 from tieline_api.traces.spans import Owner
+from tieline_api.traces.store import Limits
 from tieline_core.engine.streams import ensure_history
 from tieline_core.identity.ids import new_id
 
@@ -28,13 +32,37 @@ async def admin(engine: NatsServer) -> AsyncIterator[Client]:
     await client.close()
 
 
+@dataclass
+class SpanReplica:
+    """What a replica of the API keeps of spans."""
+
+    engine: Engine
+    traces: EmbeddedTraces
+
+
+@asynccontextmanager
+async def replica(
+    server: NatsServer, folder: Path, *, serves: Callable[[str], bool] = lambda _: True
+) -> AsyncIterator[SpanReplica]:
+    """A replica with its file in ``folder``."""
+    connection = Engine((server.url,), server.credentials_file())
+    traces = EmbeddedTraces(folder / "traces.db", Limits(), engine=connection, serves=serves)
+    await connection.start()
+    await traces.start()
+    try:
+        yield SpanReplica(connection, traces)
+    finally:
+        await traces.stop()
+        await connection.stop()
+
+
 async def origin_in(admin: Client) -> Origin:
     owner = Owner(organisation=new_id(), project=new_id(), environment=new_id())
     await ensure_history(admin.jetstream(), owner.organisation, LIMITS)
     return Origin(owner=owner, service="acme/shop")
 
 
-async def send(one: Replica, origin: Origin, *numbers: int, kind: str = JSON) -> None:
+async def send(one: SpanReplica, origin: Origin, *numbers: int, kind: str = JSON) -> None:
     spans = [
         span_json(number, attributes=[attribute("executionId", f"run-{number}"), attribute("task", "orders")])
         for number in numbers
@@ -45,19 +73,19 @@ async def send(one: Replica, origin: Origin, *numbers: int, kind: str = JSON) ->
     assert not batch.rejected
 
 
-async def seen(one: Replica, origin: Origin) -> set[str]:
+async def seen(one: SpanReplica, origin: Origin) -> set[str]:
     page = await one.traces.runs(origin, RunQuery(first=1000))
     return {span.execution_id for span in page.entries}
 
 
-async def until_seen(one: Replica, origin: Origin, *numbers: int) -> None:
+async def until_seen(one: SpanReplica, origin: Origin, *numbers: int) -> None:
     async def there() -> bool:
         return await seen(one, origin) >= {f"run-{number}" for number in numbers}
 
     await eventually(there)
 
 
-async def connected(*replicas: Replica) -> None:
+async def connected(*replicas: SpanReplica) -> None:
     async def all_are() -> bool:
         return all(one.engine.connected for one in replicas)
 

@@ -41,7 +41,7 @@ async def applied(kube: Kube, namespace: str, schema: dict[str, Any], *, dry_run
     return answer.object["spec"]["dynamicVariablesSchema"]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(schema=st.dictionaries(TEXTS, VALUES, max_size=6))
 @example(schema={"a\x85b": "a\u2028b\u2029c\x7f\x80\x9f\ufffe\uffff\ufeff"})
 @example(schema={"k" * 1100: {"\x00" * 300: [{"\x85" * 999: 1}]}})

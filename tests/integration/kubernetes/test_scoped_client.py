@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation, relabel
 from tests.harness.session.waiting import until
 from tieline_core.identity.ids import ORGANISATION_LABEL, new_id
 from tieline_core.kubernetes import Forbidden, Informer, Invalid, Kube
@@ -92,12 +92,11 @@ async def test_the_namespaces_label_is_followed_without_a_list_or_a_watch(
             await asyncio.wait_for(mirror.synced(), 20)
             assert _organisations(mirror) == {organisation.id}
             changed = new_id()
-            label = ("label", "namespace", organisation.namespace, "--overwrite")
-            kubectl(*label, f"{ORGANISATION_LABEL}={changed}")
+            relabel(kubectl, organisation.namespace, changed)
             await until(lambda: _organisations(mirror) == {changed}, within=20)
-            kubectl(*label, f"{ORGANISATION_LABEL}-")
+            relabel(kubectl, organisation.namespace, None)
             await until(lambda: not mirror.list(), within=20)
-            kubectl(*label, f"{ORGANISATION_LABEL}={organisation.id}")
+            relabel(kubectl, organisation.namespace, organisation.id)
             await until(lambda: _organisations(mirror) == {organisation.id}, within=20)
             assert mirror.healthy()
         finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster.kubectl import ROOT, Kubectl, an_organisation
+from tests.harness.cluster.kubectl import ROOT, Kubectl, an_organisation, relabel
 from tests.harness.cluster.service_accounts import account_of
 from tests.harness.session.waiting import eventually
 from tests.integration.operator.cluster_objects import NamespacedKubectl
@@ -67,7 +67,7 @@ class Place:
 def place(kubectl: Kubectl, crds_installed: None) -> Iterator[Place]:
     with an_organisation(kubectl) as org, an_organisation(kubectl) as other:
         home = other.namespace
-        kubectl("label", "namespace", home, "tieline.dev/organisation-")
+        relabel(kubectl, home, None)
         elsewhere = home
         accounts = [*PARTS, *OTHERS]
         for name in accounts:
@@ -234,7 +234,7 @@ def test_people_are_told_what_to_label(
         return [done.stdout] if done.stdout else []
 
     (younger,) = eventually("an Event on the younger namespace", lambda: notes(copy), within=30)
-    assert f"The older namespace {place.organisation} has the organisation id" in younger
+    assert f"The namespace {place.organisation} has the organisation id" in younger
     (older,) = eventually("an Event on the older namespace", lambda: notes(place.organisation))
-    assert "A younger namespace carries" in older
+    assert "Another namespace carries" in older
     assert copy not in older

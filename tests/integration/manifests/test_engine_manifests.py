@@ -74,12 +74,6 @@ def test_an_engine_of_ones_own_is_used_instead_of_one_of_the_release(tools: Mani
         "TIELINE_ENGINE_REPLICAS": "3",
     }
     assert not [key for key in found if key[2].startswith("tieline-engine")]
-
-
-def test_a_release_without_an_engine_tells_nobody_of_one(tools: ManifestTools) -> None:
-    found = rendered(tools, "engine.enabled=false")
-    assert not settings_of(found)
-    assert not [key for key in found if key[2].startswith("tieline-engine")]
     egress = found["NetworkPolicy", NAMESPACE, "tieline-egress"]["spec"]["egress"]
     assert all(ENGINES not in rule.get("to", []) for rule in egress)
 
@@ -140,15 +134,6 @@ def test_the_memory_limit_is_known_to_the_go_runtime(
     assert variables["GOGC"] == "50"
 
 
-def test_chart_and_manifests_give_the_engine_the_same_memory(tools: ManifestTools) -> None:
-    def memory(found: Objects) -> tuple[object, ...]:
-        (container,) = engine_pod(found)["containers"]
-        variables = {one["name"]: one.get("value") for one in container["env"]}
-        return container["resources"], variables["GOMEMLIMIT"], variables["GOGC"]
-
-    assert memory(rendered(tools)) == memory(objects(kustomized(tools, "overlays/one-replica")))
-
-
 def test_the_engine_is_reached_by_its_clients_and_peers_alone(tools: ManifestTools) -> None:
     policy = rendered(tools)["NetworkPolicy", NAMESPACE, "tieline-engine"]["spec"]
     allowed = {rule["ports"][0]["port"]: rule["from"] for rule in policy["ingress"]}
@@ -164,7 +149,7 @@ def test_the_engine_is_reached_by_its_clients_and_peers_alone(tools: ManifestToo
             {"podSelector": {"matchExpressions": [of_the_platform]}},
         ],
         "cluster": [ENGINES],
-        "monitoring": [MONITORING],
+        "metrics": [MONITORING],
     }
     names, peers = policy["egress"]
     assert {port["port"] for port in names["ports"]} == {53, 5353}
@@ -174,6 +159,15 @@ def test_the_engine_is_reached_by_its_clients_and_peers_alone(tools: ManifestToo
 def test_the_platform_may_connect_to_the_engine(tools: ManifestTools) -> None:
     egress = rendered(tools)["NetworkPolicy", NAMESPACE, "tieline-egress"]["spec"]["egress"]
     assert {"to": [ENGINES], "ports": [{"port": 4222, "protocol": "TCP"}]} in egress
+
+
+def test_the_monitoring_port_is_open_to_the_pod_alone(tools: ManifestTools) -> None:
+    engine = engine_pod(rendered(tools))["containers"][0]
+    assert {port["name"] for port in engine["ports"]} == {"client", "cluster"}
+    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        command = engine[name]["exec"]["command"]
+        assert command[0] == "wget"
+        assert command[-1].startswith("http://127.0.0.1:8222/healthz?")
 
 
 def test_an_exporter_shows_the_servers_own_metrics_to_prometheus(tools: ManifestTools) -> None:

@@ -35,6 +35,8 @@ HIGHLY_AVAILABLE = ("--set", "api.replicas=2,operator.replicas=2,engine.replicas
 ONE_ORGANISATION = ("--set", "organisation=acme")
 # kustomize does not know that these have no namespace, and Kubernetes ignores one.
 WITHOUT_NAMESPACE = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+# It restricts operator and API, which go with the release.
+GOES = "tieline-namespaces"
 
 Objects = dict[tuple[str, str, str], dict[str, Any]]
 
@@ -67,7 +69,7 @@ def objects(text: str) -> Objects:
 
 
 def without_helms_own(found: Objects) -> Objects:
-    """Definitions are marked for helm to keep, pods with what they are told, and the rest with the release."""
+    """Definitions and policies are marked for helm to keep, pods with a checksum, and the rest with the release."""
     for document in found.values():
         marked = [] if document["kind"] == "CustomResourceDefinition" else [document["metadata"]]
         if document["kind"] in ("Deployment", "StatefulSet"):
@@ -77,7 +79,8 @@ def without_helms_own(found: Objects) -> Objects:
         if document["kind"] == "Deployment":
             assert list(document["spec"]["template"]["metadata"].pop("annotations")) == [CHECKSUM]
         notes = document["metadata"].get("annotations", {})
-        assert (KEEP in notes) is (document["kind"] == "CustomResourceDefinition")
+        stays = document["kind"] in {"CustomResourceDefinition", *WITHOUT_NAMESPACE}
+        assert (KEEP in notes) is (stays and document["metadata"]["name"] != GOES)
         if notes.pop(KEEP, None) and not notes:
             del document["metadata"]["annotations"]
     return found
@@ -86,13 +89,11 @@ def without_helms_own(found: Objects) -> Objects:
 @pytest.mark.parametrize(
     ("folder", "more", "namespace"),
     [
-        ("base", (), NAMESPACE),
-        ("overlays/one-replica", (), NAMESPACE),
         ("overlays/highly-available", HIGHLY_AVAILABLE, NAMESPACE),
         ("overlays/one-organisation", ONE_ORGANISATION, "acme"),
     ],
 )
-def test_chart_and_kustomization_are_the_same_objects(
+def test_an_overlay_is_the_chart_with_values(
     tools: ManifestTools, folder: str, more: tuple[str, ...], namespace: str
 ) -> None:
     done = helm(tools, *more, namespace=namespace)
@@ -106,8 +107,7 @@ def test_chart_and_kustomization_are_the_same_objects(
 
 
 @pytest.mark.parametrize(
-    ("folder", "more"),
-    [("base", ()), ("overlays/one-replica", ()), ("overlays/highly-available", HIGHLY_AVAILABLE)],
+    ("folder", "more"), [("overlays/one-replica", ()), ("overlays/highly-available", HIGHLY_AVAILABLE)]
 )
 def test_an_overlay_installs_it_in_another_namespace(
     tools: ManifestTools, tmp_path: Path, folder: str, more: tuple[str, ...]
@@ -274,6 +274,24 @@ def test_the_charts_monitors_are_those_of_the_folder(tools: ManifestTools, tmp_p
         assert found[key]["metadata"]["labels"]["release"] == "prometheus"
 
 
+@pytest.mark.parametrize(
+    ("settings", "namespaces"),
+    [
+        ([], None),
+        (["monitors.enabled=true"], "monitoring"),
+        (["monitors.enabled=true", "configuration.TIELINE_METRICS_NAMESPACES="], "monitoring"),
+        (["monitors.enabled=true", "configuration.TIELINE_METRICS_NAMESPACES=prometheus"], "prometheus"),
+    ],
+)
+def test_monitors_scrape_environments_that_are_open_to_them(
+    tools: ManifestTools, settings: list[str], namespaces: str | None
+) -> None:
+    done = helm(tools, *(part for one in settings for part in ("--set", one)))
+    assert done.returncode == 0, done.stderr
+    found = objects(done.stdout)
+    assert found["ConfigMap", NAMESPACE, "tieline"]["data"].get("TIELINE_METRICS_NAMESPACES") == namespaces
+
+
 def test_a_selector_never_changes(tools: ManifestTools) -> None:
     """Kubernetes refuses to change a Deployment's selector, so an upgrade would fail."""
     found = objects(helm(tools, "--set", "api.podLabels.zone=inner").stdout)
@@ -299,7 +317,6 @@ def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> N
         "TIELINE_ENGINE_REPLICAS",
         "TIELINE_ENGINE_SIGNER_FILE",
         "TIELINE_ENGINE_URL",
-        "TIELINE_PREVIOUS_API_URL",
         "TIELINE_RUNTIME_IMAGE",
         "TIELINE_IMAGE_PULL_SECRETS",
     }

@@ -1,7 +1,8 @@
 """A process of a storm: keeps tokens as the operator or as the API does, and does what it reads on its input.
 
-``storm_worker.py operator|api KUBECONFIG NAMESPACE CONNECTION``. Lines in: ``go CALLS`` or ``die CALLS`` (which kills
-the process once an answer of the provider is there and before it is stored). One line of JSON out for each.
+``storm_worker.py operator|api KUBECONFIG NAMESPACE CONNECTION CLAIM`` (seconds). Lines in: ``go CALLS`` or
+``die CALLS`` (which kills the process once an answer of the provider is there and before it is stored). One line of
+JSON out for each.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from typing import Any
 
 import aiohttp
 
-from tieline_api.cache.cluster_cache import ClusterCache as ApiWorld
-from tieline_api.cache.credential_directory import CredentialLookups
-from tieline_api.cache.secret_reader import SecretReader
-from tieline_api.store.credential_secrets import CachingSecretClient
+from tieline_api.cluster.cluster_cache import ClusterCache as ApiCluster
+from tieline_api.credentials.credential_directory import CredentialLookups
+from tieline_api.credentials.credential_secrets import CachingSecretClient
+from tieline_api.credentials.secret_reader import SecretReader
 from tieline_core.credentials.live_lookups import LiveCredentialLookups
 from tieline_core.credentials.token_manager import TokenManager
 from tieline_core.kubernetes import Kube, Resource
@@ -29,12 +30,11 @@ from tieline_core.kubernetes.resources import CONNECTIONS, HTTP_ROUTES
 from tieline_core.oauth import refresh_coordinator
 from tieline_core.oauth.refresh_coordinator import RefreshCoordinator
 from tieline_core.oauth.state_store import OAuthStateStore
-from tieline_core.oauth.token_client import TokenClient, TokenError
-from tieline_operator.cache.cluster_cache import ClusterCache as OperatorWorld
+from tieline_operator.cache.cluster_cache import ClusterCache as OperatorCluster
 from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_protocol.egress import Egress
+from tieline_protocol.oauth.token_client import TokenClient, TokenError
 
-CLAIM = timedelta(seconds=3)
 ITEM = "main"
 
 
@@ -71,31 +71,31 @@ async def calls(token_manager: TokenManager, connection: Mapping[str, Any], numb
     return Counter(await asyncio.gather(*(one() for _ in range(number))))
 
 
-async def main(kind: str, kubeconfig: str, namespace: str, connection: str) -> None:
+async def main(kind: str, kubeconfig: str, namespace: str, connection: str, claim: str) -> None:
     egress = Egress.parse(allowed=["127.0.0.0/8"])
     async with (
         await Kube.connect(kubeconfig=kubeconfig) as kube,
         aiohttp.ClientSession(connector=egress.connector()) as session,
     ):
-        world: Any
+        cluster: Any
         if kind == "operator":
-            world = OperatorWorld.build(kube, [namespace])
-            await world.skip_unserved(HTTP_ROUTES)
-            lookups: Any = LiveCredentialLookups(CacheDirectory(world), kube)
+            cluster = OperatorCluster.build(kube, [namespace], namespace)
+            await cluster.skip_unserved(HTTP_ROUTES)
+            lookups: Any = LiveCredentialLookups(CacheDirectory(cluster), kube)
             port: Any = kube
         else:
-            world = ApiWorld(kube)
-            lookups = CredentialLookups(world, SecretReader(kube, world.secrets))
-            port = CachingSecretClient(kube, world.secrets)
-        await world.start()
-        await world.synced()
+            cluster = ApiCluster(kube)
+            lookups = CredentialLookups(cluster, SecretReader(kube, cluster.secrets))
+            port = CachingSecretClient(kube, cluster.secrets)
+        await cluster.start()
+        await cluster.synced()
         secrets = Deadly(port)
         token_manager = TokenManager(
             secrets,
             client=TokenClient(session),
             lookups=lookups,
             states=OAuthStateStore(kube, seconds=60),
-            refresher=RefreshCoordinator(secrets, claim=CLAIM, poll=0.05),
+            refresher=RefreshCoordinator(secrets, claim=timedelta(seconds=float(claim)), poll=0.05),
         )
         obj = await kube.get(CONNECTIONS, connection, namespace)
         print(json.dumps("ready"), flush=True)

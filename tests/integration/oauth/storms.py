@@ -103,7 +103,11 @@ class Worker:
 class Storm:
     """The processes, and the token that they want."""
 
-    def __init__(self, kube: Kube, kubeconfig: Path, namespace: str, provider: Provider) -> None:
+    def __init__(
+        self, kube: Kube, kubeconfig: Path, namespace: str, provider: Provider, *, claim: float = 3
+    ) -> None:
+        """``claim``: seconds until others take over from a process that died. A provider has half of it to answer."""
+        self._claim = claim
         self.kube, self.kubeconfig, self.namespace, self.provider = kube, kubeconfig, namespace, provider
         self.workers: list[Worker] = []
 
@@ -135,6 +139,7 @@ class Storm:
             str(self.kubeconfig),
             self.namespace,
             "login",
+            str(self._claim),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )

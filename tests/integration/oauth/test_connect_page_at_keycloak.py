@@ -20,12 +20,12 @@ from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, exp
 
 from tests.harness.clients.secret_leaks import leaks
 from tests.harness.cluster.kubectl import Kubectl, Organisation
-from tests.harness.console.chromium import PATIENCE_MS, chromium
+from tests.harness.console.chromium import PATIENCE_MS, WHOLE_PROGRAM, chromium
 from tests.harness.console.watching import watch
 from tests.harness.identity.keycloak import Application, Keycloak, Person
 from tests.harness.processes.running_api import RunningApi
 from tests.integration.api.conftest import Answer, Client
-from tests.integration.api.connect_page.product import built_example, page_with, product
+from tests.integration.api.connect.product import built_example, page_with, product
 from tests.integration.api.objects import make_project, make_system, make_template, stored
 from tieline_core.identity.ids import new_id
 from tieline_core.identity.names import tokens_name
@@ -123,7 +123,7 @@ def stage(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium(PATIENCE_MS, "--test-third-party-cookie-phaseout") as running:
+    with chromium(PATIENCE_MS, "--test-third-party-cookie-phaseout", program=WHOLE_PROGRAM) as running:
         yield running
 
 
@@ -368,10 +368,10 @@ def test_what_was_used_once_is_good_for_nothing(
     assert stage.posted("/oauth2/start", {"token": session["token"], "state": state}).status == 401
     late = new_user().new_page()
     late.goto(session["url"])
-    expect(late.get_by_role("main")).to_contain_text("This link has ended")
+    expect(late.get_by_role("main")).to_contain_text("This link has expired")
     page.get_by_role("button", name=f"Disconnect: {stage.system}").click()
     page.get_by_role("button", name="Disconnect", exact=True).click()
-    expect(page.get_by_role("main")).to_contain_text("This link has ended")
+    expect(page.get_by_role("main")).to_contain_text("This link has expired")
     assert stage.tokens(session["user"]) == before
 
 

@@ -160,6 +160,11 @@ async def test_what_a_provider_writes_into_the_query_is_shown_as_text(
     assert await tab.evaluate("document.images.length") == 0
     assert "owned" not in await tab.evaluate("document.title")
     await keep(tab, "provider-error")
+    installed = await browser.open(f"{api.url}/oauth2/callback?code=c0de&shop=my-shop")
+    await installed.until(f"{OUTCOME} === 'failed'")
+    assert "uses this system and connect there" in await installed.text(), (
+        "it began at the provider, without a state"
+    )
 
 
 async def test_a_page_that_nobody_has_allowed_is_not_told_the_code(

@@ -98,6 +98,7 @@ def test_no_secret_is_anywhere_but_in_secrets(
         for template in run.templates:
             for path in ("/orders", f"/once/{template}"):
                 http("POST", f"{runtime.url}/tell?{urlencode({'template': template, 'path': path})}")
+                remembered()  # those that have just been sent live for six seconds
             http("POST", f"{runtime.url}/fail?{urlencode({'template': template})}")
         remembered()
         # Long enough for a refresh of what lives for six seconds, and for one that is refused.

@@ -18,7 +18,7 @@ from tests.integration.oauth.storms import serving
 from tieline_core.kubernetes.client import Kube
 from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.oauth import token_secret_codec
-from tieline_core.oauth.token_client import Tokens
+from tieline_protocol.oauth.token_client import Tokens
 
 pytestmark = pytest.mark.cluster
 
@@ -29,7 +29,7 @@ import aiohttp
 from tieline_core.kubernetes.client import Kube
 from tieline_protocol.egress import Egress
 from tieline_core.oauth.refresh_coordinator import RefreshCoordinator, TokenRequirement
-from tieline_core.oauth.token_client import Endpoint, TokenClient
+from tieline_protocol.oauth.token_client import Endpoint, TokenClient
 
 def plan(kind, client, endpoint, namespace):
     if kind == "refresh":

@@ -16,8 +16,9 @@ import pytest
 
 from tests.harness.identity.certificate_authority import Authority, pem
 from tests.harness.identity.keycloak import Application, Keycloak
-from tieline_api.oauth.authorize_url import AuthorizeUrlParameters, authorize_url
-from tieline_core.oauth.token_client import (
+from tieline_api.authorisation.authorize_url import AuthorizeUrlParameters, authorize_url
+from tieline_protocol.egress import Egress
+from tieline_protocol.oauth.token_client import (
     Endpoint,
     MisconfiguredError,
     RefusedError,
@@ -26,7 +27,6 @@ from tieline_core.oauth.token_client import (
     UnreachableError,
     client_certificate,
 )
-from tieline_protocol.egress import Egress
 
 REDIRECT = "https://tieline.example/oauth2/callback"
 Authentication = Literal["header", "body"]

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.harness.processes import engine_away
 from tests.harness.processes.ports import free_port
 from tests.harness.processes.running_process import RunningProcess
 
@@ -37,6 +38,7 @@ class RunningOperator(RunningProcess):
             "TIELINE_NAMESPACES": ",".join(self.namespaces),
             "TIELINE_RUNTIME_IMAGE": "example.invalid/tieline-runtime:none",
             "TIELINE_API_URL": "http://tieline-api.tieline-system.svc",
+            "TIELINE_ENGINE_URL": engine_away.URL,
             "TIELINE_HEALTH_PORT": str(self.health_port),
             "TIELINE_METRICS_PORT": str(self.metrics_port),
             "TIELINE_LEADER_ELECT": "true",

@@ -19,6 +19,7 @@ from tests.integration.operator.cluster_objects import (
     NamespacedKubectl,
     connection_spec,
     project_spec,
+    ready,
 )
 from tests.integration.operator.rotating_provider import RotatingProvider
 from tests.integration.operator.running_operator import RunningOperator
@@ -166,16 +167,6 @@ def as_flux_takes_over(acting: NamespacedKubectl, kind: str, name: str) -> None:
     acting.run("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
 
 
-def keep_state(acting: NamespacedKubectl) -> None:
-    """What an integration keeps between runs belongs to its ServiceAccount."""
-    (account,) = acting.workload("serviceaccount", "orders")
-    name = account["metadata"]["name"]
-    owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": name, "uid": account["metadata"]["uid"]}
-    metadata = {"name": f"{name}-state", "labels": {"tieline.dev/state": "true"}, "ownerReferences": [owner]}
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"cursor": "7"}}
-    acting.kubectl("create", "-f", "-", namespace=acting.namespace, stdin=json.dumps(manifest))
-
-
 KINDS = (
     "systems",
     "connections",
@@ -317,7 +308,6 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         tokens = tokens_name("renewed", "main")
         eventually("tokens", lambda: "accessToken" in data_of(acting, tokens))
         eventually("all is ready", lambda: settled(acting), seen=lambda: acting.list("connections"))
-        keep_state(acting)
         running.at_rest()
         before = summary(acting)
         assert rotating.asked == ["first"]
@@ -329,6 +319,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         said = script(kubectl, tmp_path, "restore.sh", str(backup))
         assert f"of organisation {organisation.namespace}" in said
         script(kubectl, tmp_path, "restore.sh", str(backup), refused="delete it first")
+        nothing_runs_yet(acting)
         running.start()
         eventually("all is ready", lambda: settled(acting), seen=lambda: acting.list("connections"))
         running.at_rest()
@@ -365,6 +356,18 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         )
         assert acting.get("secret", "by-git")
         kubectl("delete", "namespace", organisation.namespace, other.namespace, "--wait=false")
+
+
+def nothing_runs_yet(acting: NamespacedKubectl) -> None:
+    """No restored object says that it is ready, or that something of it runs, before the operator has seen it."""
+    for kind in KINDS:
+        for found in acting.list(kind):
+            assert (ready(found)["status"], ready(found)["reason"]) == ("Unknown", "Restored"), found
+            assert "observedGeneration" not in found["status"]
+    environments = acting.get("project", "orders")["status"]["environments"]
+    assert {item["status"] for item in environments}.isdisjoint({"running"})
+    assert not any(item.get("readyReplicas") for item in environments)
+    assert "running" not in acting.get("project", "orders")["status"]["summary"]
 
 
 def test_the_engines_keys_come_back_as_they_were(kubectl: Kubectl, namespace: str, tmp_path: Path) -> None:

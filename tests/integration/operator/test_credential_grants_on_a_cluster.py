@@ -69,7 +69,7 @@ def test_a_borrowers_connection_follows_the_grant(
     assert found["status"]["credentials"] == [
         {"connection": "lender", "credentialId": "main", "id": LENT, "tokenUrls": [TOKEN_URL]}
     ]
-    shown = owner.run("get", "credentialgrant", "lent")
+    shown = owner.run("get", "credentialgrant", "lent", "-o", "wide")
     assert borrower_id in shown
     assert LENT in shown
 
@@ -138,8 +138,8 @@ def test_what_grants_nothing_is_refused_at_the_door(
 def test_every_field_is_explained(acting: NamespacedKubectl) -> None:
     text = acting.run("explain", "credentialgrants.spec", "--recursive", "--api-version=tieline.dev/v1alpha1")
     assert "organisationId" in text
-    assert "Where the client's secret may be sent" in acting.run(
-        "explain", "cgrant.spec.to.tokenUrls", "--api-version=tieline.dev/v1alpha1"
+    assert "to which the client's secret may be sent" in acting.run(
+        "explain", "tlcgrant.spec.to.tokenUrls", "--api-version=tieline.dev/v1alpha1"
     )
 
 

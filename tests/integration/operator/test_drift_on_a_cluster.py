@@ -78,7 +78,7 @@ def test_what_is_changed_or_deleted_by_hand_is_put_right_and_told(
         f"Deployment {name} was changed by kubectl-set, and has been put right: {_ENVIRONMENT}" in deployment
     )
     assert "elsewhere" not in deployment
-    assert f"ConfigMap {files['metadata']['name']} was deleted by somebody else" in deleted
+    assert f"ConfigMap {files['metadata']['name']} was deleted by another client" in deleted
 
     assert {kind: acting.get(kind, name)["spec"] for kind in versions} == versions
     assert acting.get("serviceaccount", name)["automountServiceAccountToken"] is False

@@ -50,6 +50,10 @@ class Repository:
         assert done.returncode in {0, 1}, done.stderr
         return done.stdout
 
+    def changes_nothing(self, how: tuple[str, ...]) -> None:
+        """Waits until applying would change nothing: kubectl also shows what the operator writes while it compares."""
+        eventually("applying changes nothing", lambda: self.diff(how) == "", seen=lambda: self.diff(how))
+
     def change(self, path: str, old: str, new: str) -> None:
         file = self.folder / path
         assert old in file.read_text()
@@ -131,7 +135,7 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
     for environment in both:
         acting.until_ready("connectiontemplate", f"order-sync-shop-{environment}", "True", "Linked")
         acting.until_ready("activation", f"order-sync-{environment}", "True", "Active")
-    assert repository.diff(how) == "", "the operator's work shows up as a difference"
+    repository.changes_nothing(how)
     for kind in ("deployment", "service", "serviceaccount", "networkpolicy", "projectversion"):
         children = acting.list(kind, "tieline.dev/project=order-sync")
         assert children, kind
@@ -140,7 +144,7 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
         )
     before = specs(acting)
     repository.apply(how)
-    assert repository.diff(how) == ""
+    repository.changes_nothing(how)
     assert specs(acting) == before
 
     # New code goes to staging, and nowhere else.
@@ -151,7 +155,7 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
     wanted = {"staging": second, "production": first}
     eventually("staging has it", lambda: serving(acting) == wanted, seen=lambda: serving(acting))
     assert acting.get("project", "order-sync")["status"]["latestVersion"] == second
-    assert repository.diff(how) == ""
+    repository.changes_nothing(how)
 
     # The promotion: one line.
     repository.change("project/project.yaml", f"version: {first}", f"version: {second}")
@@ -159,7 +163,7 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
     repository.apply(how)
     both = {"staging": second, "production": second}
     eventually("production has it", lambda: serving(acting) == both, seen=lambda: serving(acting))
-    assert repository.diff(how) == ""
+    repository.changes_nothing(how)
 
 
 def test_drift_in_a_child_is_put_right_without_a_difference_for_git(
@@ -191,4 +195,4 @@ def test_drift_in_a_child_is_put_right_without_a_difference_for_git(
         )
 
     eventually("both are as before", put_right)
-    assert repository.diff(SERVER_SIDE) == ""
+    repository.changes_nothing(SERVER_SIDE)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.session.waiting import eventually
 from tests.integration.operator.cluster_objects import NamespacedKubectl, project_spec, ready
-from tieline_core.identity.names import legacy_workload_name, workload_name
+from tieline_core.identity.names import workload_name
 
 pytestmark = pytest.mark.cluster
 
@@ -93,22 +93,6 @@ def test_a_child_of_another_owner_is_left_as_it_is_until_it_is_gone(
     acting.apply("Project", project, project_spec("print('two')\n"))
     eventually("it is made", lambda: acting.workload(kind, project))
     assert acting.get(kind, name)["metadata"]["ownerReferences"][0]["name"] == project
-
-
-def test_a_workload_of_an_earlier_release_keeps_its_name(acting: NamespacedKubectl) -> None:
-    name = legacy_workload_name("upgraded", "production")
-    acting.apply("Project", "upgraded", project_spec(environments=[{"name": "production"}]))
-    acting.until_ready("project", "upgraded", "True", "Draft")
-    # As an earlier release left it: without a record of the name.
-    path = '[{"op": "remove", "path": "/status/environments/0/workload"}]'
-    acting.run("patch", "project", "upgraded", "--subresource=status", "--type=json", "-p", path)
-    eventually(
-        "the earlier name is recorded",
-        lambda: acting.get("project", "upgraded")["status"]["environments"][0].get("workload") == name,
-    )
-    acting.apply("Project", "upgraded", project_spec())
-    eventually("it has a Deployment", lambda: acting.workload("deployment", "upgraded"))
-    assert acting.workload("deployment", "upgraded")[0]["metadata"]["name"] == name
 
 
 def test_projects_whose_long_names_begin_alike_both_get_a_workload(acting: NamespacedKubectl) -> None:

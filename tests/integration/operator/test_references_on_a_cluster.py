@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.harness.cluster.kubectl import Organisation
+from tests.harness.cluster.kubectl import Organisation, relabel
 from tests.harness.session.waiting import eventually
 from tests.integration.operator.cluster_objects import SYSTEM, NamespacedKubectl, connection_spec, ready
+from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
 
@@ -75,17 +78,37 @@ def test_an_object_says_that_its_namespace_is_no_organisation_until_it_is_one(
     acting: NamespacedKubectl, organisations: tuple[Organisation, Organisation]
 ) -> None:
     usual = organisations[0]
-    label = ("label", "--overwrite", "namespace", usual.namespace)
     acting.apply("System", "early", SYSTEM)
     acting.until_ready("system", "early", "True", "Valid")
-    acting.run(*label, "tieline.dev/organisation-")
-    try:
-        found = acting.until_ready("system", "early", "False", "OrganisationMissing")
-        _, *command = str(ready(found)["message"]).split("`")[1].split()
-        acting.run(*command)
+
+    def run_what_it_says(reason: str) -> None:
+        found = acting.until_ready("system", "early", "False", reason)
+        for command in str(ready(found)["message"]).split("`")[1].split(" && "):
+            _, *words = command.split()
+            acting.run(*words)
         acting.until_ready("system", "early", "True", "Valid")
+
+    # A prune or an apply that takes the label away by mistake is refused.
+    for label in ("tieline.dev/organisation-", f"tieline.dev/organisation={new_id()}"):
+        done = acting.kubectl("label", "--overwrite", "namespace", usual.namespace, label, check=False)
+        assert f"is the organisation {usual.id}" in done.stderr
+    labels = json.dumps({"metadata": {"labels": {"tieline.dev/organisation": new_id()}}})
+    status = ("patch", "namespace", usual.namespace, "--subresource=status", "--type=merge", "-p", labels)
+    assert f"is the organisation {usual.id}" in acting.kubectl(*status, check=False).stderr
+    try:
+        relabel(acting.kubectl, usual.namespace, None)
+        run_what_it_says("OrganisationMissing")
+        assert organisation_id(acting) == usual.id, "the id that it had"
+        relabel(acting.kubectl, usual.namespace, new_id())
+        run_what_it_says("OrganisationChanged")
+        assert organisation_id(acting) == usual.id
     finally:
-        acting.run(*label, f"tieline.dev/organisation={usual.id}")
+        relabel(acting.kubectl, usual.namespace, usual.id)
+
+
+def organisation_id(acting: NamespacedKubectl) -> str:
+    labels = json.loads(acting.run("get", "namespace", acting.namespace, "-o", "json"))["metadata"]["labels"]
+    return str(labels["tieline.dev/organisation"])
 
 
 def test_a_connection_says_that_its_base_url_is_private(acting: NamespacedKubectl) -> None:

@@ -16,7 +16,8 @@ from tests.integration.operator.cluster_objects import (
     project_spec,
 )
 from tests.integration.operator.running_operator import RunningOperator
-from tieline_core.credentials.refusals import ANNOTATION, CONDITION
+from tieline_core.credentials.connection_state import LAST_SUCCESS, LAST_SUCCESS_OF
+from tieline_core.credentials.refusals import ANNOTATION, CONDITION, fingerprint
 
 pytestmark = pytest.mark.cluster
 
@@ -98,14 +99,22 @@ def test_a_report_of_refused_requests_is_a_condition_a_column_and_an_event(actin
         return next((one for one in found if one["type"] == CONDITION), {})
 
     report = {"status": 401, "count": 3, "since": "2026-11-25T10:00:00Z", "last": "2026-11-25T10:05:00Z"}
-    assert condition() == {}
+    assert condition()["reason"] == "NotChecked"
     acting.run("annotate", "connection", "refused", f"{ANNOTATION}={json.dumps(report)}")
-    eventually("refused", lambda: condition().get("reason") == "RequestsRefused")
+    eventually("refused", lambda: condition().get("reason") == "Refused")
     assert "at least 3 requests with 401" in condition()["message"]
     header, row = acting.run("get", "connection", "refused").splitlines()
-    assert row[header.index("ACCEPTED") :].split()[0] == "False"
-    eventually("an Event", lambda: "RequestsRefused" in acting.run("get", "events"))
+    assert row[header.index("STATE") :].split()[0] == "Refused"
+    eventually("an Event", lambda: "Refused" in acting.run("get", "events"))
     accepted = json.dumps({**report, "accepted": "2026-11-25T11:00:00Z"})
     acting.run("annotate", "--overwrite", "connection", "refused", f"{ANNOTATION}={accepted}")
+    success = [
+        f"{LAST_SUCCESS}={report['last']}",
+        f"{LAST_SUCCESS_OF}={fingerprint(acting.get('connection', 'refused'))}",
+    ]
+    acting.run("annotate", "connection", "refused", *success)
     eventually("accepted", lambda: condition().get("status") == "True")
+    header, row = acting.run("get", "connection", "refused", "-o", "wide").splitlines()
+    assert row[header.index("STATE") :].split()[0] == "Works"
+    assert row[header.index("LAST SUCCESS") :].split()[0].endswith(("h", "d"))
     acting.until_ready("connection", "refused", "True", "Valid")

@@ -12,6 +12,8 @@ from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.cluster
 
+_NOW = "2026-11-21T00:00:00Z"
+
 SYSTEM: dict[str, Any] = {
     "kind": "System",
     "metadata": {"name": "shop"},
@@ -168,6 +170,30 @@ def signed(**hmac: Any) -> str:
             "signatureFormat": "list",
             "keyEncoding": "base64",
         },
+        {
+            "name": "items.*.signature",
+            "in": "body",
+            "algorithm": "ecdsa-sha256",
+            "digestInputs": ["method", "path", "field:items.*.id", "bodyHash:sha256:base64"],
+            "timestampPath": "sent.at",
+            "timestampUnit": "iso8601",
+            "idPath": "/id",
+            "keyEncoding": "base64",
+            "challenges": [
+                {
+                    "method": "GET",
+                    "proof": "secret",
+                    "proofIn": "query:hub.verify_token",
+                    "when": ["query:hub.mode=subscribe"],
+                    "value": "query:hub.challenge",
+                    "body": "{challenge}",
+                }
+            ],
+            "answer": {"status": 200, "body": "[accepted]"},
+            "refusal": {"status": 401},
+        },
+        {"name": "Authorization", "in": "header", "algorithm": "jwt-hs256", "bodyHash": "claim:sha256"},
+        {"preset": "sns", "answer": {"status": 204}},
     ],
 )
 def test_signatures_are_accepted_as_they_are_written(
@@ -233,12 +259,60 @@ BAD = {
         ["spec.authSchemeConfigs[0].hmac", "a preset sets all fields but toleranceSeconds"],
     ),
     "a preset that is none": (
-        signed(preset="paypal"),
-        ["spec.authSchemeConfigs[0].hmac.preset", "paypal", "stripe"],
+        signed(preset="acme"),
+        ["spec.authSchemeConfigs[0].hmac.preset", "acme", "stripe"],
     ),
     "a digest input that is none": (
         signed(**{**EXPLICIT, "digestInputs": ["body", "header:a b"]}),
-        ["spec.authSchemeConfigs[0].hmac.digestInputs[1]", "must be body, url, timestamp, id, header:NAME"],
+        ["spec.authSchemeConfigs[0].hmac.digestInputs[1]", "must be body, url, decodedUrl, method"],
+    ),
+    "a signature over nothing": (
+        signed(name="X-Sig", **{"in": "header"}, algorithm="sha256"),
+        ["spec.authSchemeConfigs[0].hmac", "set digestInputs"],
+    ),
+    "a challenge in no place": (
+        signed(**EXPLICIT, challenges=[{"value": "path:a"}]),
+        ["spec.authSchemeConfigs[0].hmac.challenges[0].value", "must be query:NAME, header:NAME"],
+    ),
+    "a period in words": (
+        manifest(SYSTEM, limits={"requests": 5, "per": "1 minute"}),
+        ["spec.limits.per", "must be a whole number with s, m or h, such as 1s or 10m"],
+    ),
+    "a rule for answers without a status, path or header": (
+        manifest(SYSTEM, limits={"answers": [{"header": "Retry-After"}]}),
+        ["spec.limits.answers[0]", "give status, path or remaining"],
+    ),
+    "a place in an answer without a value": (
+        manifest(SYSTEM, limits={"answers": [{"status": 200, "path": "error"}]}),
+        ["spec.limits.answers[0]", "path needs equals or in"],
+    ),
+    "a cost without a time": (
+        manifest(SYSTEM, limits={"cost": {"available": "left"}}),
+        ["spec.limits.cost", "give restoreRate or reset"],
+    ),
+    "a check by POST without a body": (
+        manifest(SYSTEM, check={"method": "POST", "path": "/graphql"}),
+        ["spec.check", "POST needs a body"],
+    ),
+    "a check by GET with a body": (
+        manifest(SYSTEM, check={"path": "/me", "body": "{}"}),
+        ["spec.check", "other methods have none"],
+    ),
+    "cursors that are nowhere": (
+        manifest(SYSTEM, lists={"default": {"kind": "cursor", "parameter": "after"}}),
+        ["spec.lists.default", "next is needed"],
+    ),
+    "a list with two places for its cursor": (
+        manifest(SYSTEM, lists={"default": {"kind": "link", "next": "next", "nextRelation": "next"}}),
+        ["spec.lists.default", "give one of next, nextHeader and nextRelation"],
+    ),
+    "page numbers without a parameter": (
+        manifest(SYSTEM, lists={"paths": [{"path": "/orders", "kind": "numbered"}]}),
+        ["spec.lists.paths[0]", "parameter is needed"],
+    ),
+    "two dialects of one path": (
+        manifest(SYSTEM, lists={"paths": [{"path": "/orders", "kind": "link"}] * 2}),
+        ["spec.lists.paths[1]", "Duplicate value"],
     ),
     "no domain": (manifest(SYSTEM, domain=REMOVED), ["spec", "domain and templateBaseUrl are needed"]),
     "a base URL that is none": (manifest(SYSTEM, templateBaseUrl="shop"), ["spec.templateBaseUrl"]),
@@ -250,6 +324,14 @@ BAD = {
     "a label key with a dash": (
         manifest(PROJECT, labels={"my-team": "ops"}),
         ["spec.labels", "letters, digits and underscores"],
+    ),
+    "a label key of 64 letters": (
+        manifest(PROJECT, labels={"a" * 64: "ops"}),
+        ["spec.labels", "at most 63"],
+    ),
+    "a label value of 1,025 letters": (
+        manifest(PROJECT, labels={"team": "a" * 1025}),
+        ["spec.labels.team", "1024"],
     ),
     "two environments with one name": (
         manifest(PROJECT, environments=[{"name": "a"}, {"name": "a"}]),
@@ -361,8 +443,8 @@ def test_an_immutable_field_keeps_its_value(kubectl, namespace, base, changes, p
 
 def test_kubectl_explain_reads_well(kubectl, crds_installed):
     text = kubectl("explain", "project.spec.environments").stdout
-    assert "Where the project runs" in text
-    assert textwrap.shorten("latest follows the current files", 200) in text.replace('"', "").replace(
+    assert "Environments of the project" in text
+    assert textwrap.shorten("latest, which follows the current files", 200) in text.replace('"', "").replace(
         "\n", " "
     )
     assert "FIELDS" in text
@@ -371,10 +453,45 @@ def test_kubectl_explain_reads_well(kubectl, crds_installed):
 def test_kubectl_get_shows_what_people_look_for(kubectl, namespace):
     for base in (SYSTEM, CONNECTION, PROJECT):
         kubectl("apply", "-f", "-", namespace=namespace, stdin=manifest(base))
-    table = kubectl("get", "projects,systems,connections", namespace=namespace).stdout
-    for heading in ("NAME", "ENVIRONMENTS", "DOMAIN", "SYSTEM", "READY", "MESSAGE", "AGE"):
-        assert heading in table
+    ready = {"type": "Ready", "status": "False", "reason": "SystemNotFound", "lastTransitionTime": _NOW}
+    patch = {"status": {"conditions": [{**ready, "message": "Create the System shop. " * 8}]}}
+    of_status = ("--subresource=status", "--type=merge", "-p", json.dumps(patch))
+    kubectl("patch", "connection", "shop", *of_status, namespace=namespace)
+    table = kubectl("get", "tlproj,tlsys,tlconn", namespace=namespace).stdout
+    for word in ("NAME", "ENVIRONMENTS", "DOMAIN", "SYSTEM", "READY", "REASON", "AGE", "SystemNotFound"):
+        assert word in table
+    assert "MESSAGE" not in table
+    assert all(row.split().count("NAME") <= 1 for row in table.splitlines())
+    assert max(map(len, table.splitlines())) <= 100
+    wide = kubectl("get", "connections", "-o", "wide", namespace=namespace).stdout
+    assert "MESSAGE" in wide
+    assert "Create the System shop." in wide
     assert "shop.example" in kubectl("get", "tieline", namespace=namespace).stdout
+
+
+def test_a_new_object_is_in_progress_and_applied_again_without_a_change(kubectl, namespace):
+    apply = ("apply", "--server-side", "-f", "-")
+
+    def stored(base):
+        place = (base["kind"], base["metadata"]["name"], "-o", "json", "--show-managed-fields")
+        return json.loads(kubectl("get", *place, namespace=namespace).stdout)
+
+    for base in ALL:
+        kubectl(*apply, namespace=namespace, stdin=manifest(base))
+        created = stored(base)
+        assert created["status"] == {"observedGeneration": -1}, base["kind"]
+        # What GitOps tools ask to find drift.
+        differs = kubectl("diff", "--server-side", "-f", "-", namespace=namespace, stdin=manifest(base))
+        assert differs.stdout == ""
+        # The first write after the creation stores the default; no other writes anything.
+        kubectl(*apply, namespace=namespace, stdin=manifest(base))
+        again = stored(base)
+        assert {**again, "metadata": {**again["metadata"], "resourceVersion": ""}} == {
+            **created,
+            "metadata": {**created["metadata"], "resourceVersion": ""},
+        }
+        kubectl(*apply, namespace=namespace, stdin=manifest(base))
+        assert stored(base) == again
 
 
 def test_the_definitions_fit_the_server_s_cost_budget_and_are_established(kubectl, crds_installed):
@@ -455,6 +572,11 @@ IN_WORDS = {
         "so no spaces",
     ),
     "a URL": (manifest(SYSTEM, templateBaseUrl="shop"), "spec.templateBaseUrl", "http:// or https://"),
+    "a password in a URL": (
+        manifest(SYSTEM, templateBaseUrl="https://me:pw@shop.example"),
+        "spec.templateBaseUrl",
+        "belong in a Secret",
+    ),
     "an organisation": (
         manifest({**GRANT, "spec": {**GRANT["spec"], "from": [{"organisationId": "acme".ljust(26, "-")}]}}),
         "spec.from[0].organisationId",

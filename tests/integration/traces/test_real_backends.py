@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from tests.harness.processes import engine_away
 from tests.harness.processes.ports import free_ports
 from tests.harness.processes.trace_stores import Jaeger, running_collector, running_jaeger
 from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tests.harness.session.waiting import eventually, eventually_async, until
 from tests.unit.api.traces.otlp_requests import attribute, body_json, body_protobuf, span_json
 from tieline_api.engine.connection import Engine
-from tieline_api.settings import Settings
 from tieline_api.traces.backends import Traces, make_traces
 from tieline_api.traces.origins import Origin
 from tieline_api.traces.otlp_batch import JSON, PROTOBUF
@@ -52,7 +52,7 @@ class Sink(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.bodies: list[bytes] = []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
@@ -156,12 +156,12 @@ def jaeger(tmp_path: Path, progress: UncapturedProgress) -> Iterator[Jaeger]:
 
 async def test_jaeger_as_the_store_answers_as_the_embedded_one_does(jaeger: Jaeger) -> None:
     traces = make_traces(
-        Settings(
+        engine_away.api_settings(
             traces_store="jaeger",
             traces_otlp_url=f"{jaeger.otlp}/v1/traces",
             traces_query_url=jaeger.query,
         ),
-        Engine(""),
+        Engine((engine_away.URL,), Path("none")),
         lambda _: True,
     )
     await traces.start()

@@ -8,28 +8,30 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tieline_api.conversion import auth_schemes
-from tieline_api.conversion.connections import (
-    connection_to_rest,
-    credential_id,
-    plan_credential,
-    stored_item,
-)
+from tieline_api.conversion.connections import connection_to_rest, credential_id
+from tieline_api.conversion.credential_plans import plan_credential, stored_item
 from tieline_api.conversion.credential_values import from_secret, to_secret
 from tieline_api.conversion.lists import readable
 from tieline_api.conversion.projects import project_item, project_to_rest, version_to_rest
-from tieline_api.conversion.systems import system_to_rest
+from tieline_api.conversion.systems import new_system_spec, system_to_rest
 from tieline_api.conversion.times import expired, in_utc, remember_update, updated_at
 from tieline_api.errors import ApiError
-from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
+from tieline_api.schemas import projects as rest_projects
+from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig, OAuth1Parameter
 from tieline_api.schemas.connections import ConnectionCredential
 from tieline_api.schemas.credential_data import CredentialData
+from tieline_api.schemas.systems import SystemCreate
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id, credential_item_id, format_time, new_id, parse_id
 from tieline_core.resources.auth_schemes import AuthSchemeConfig as CoreScheme
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.limits import limits_in_effect
+from tieline_protocol import signatures
+from tieline_protocol.signature_presets import PRESETS
 
 ITEMS: dict[str, dict[str, Any]] = {
     "none": {"id": "a", "type": "none", "none": {}},
@@ -81,7 +83,7 @@ ITEMS: dict[str, dict[str, Any]] = {
             "tokenEndpoint": {
                 "url": "https://x.example/token",
                 "parameterTransmission": "AUTH_STYLE_FORM",
-                "additionalParamConfigs": [{"parameterName": "p", "usages": ["USAGE_UNKNOWN"]}],
+                "additionalParamConfigs": [{"parameterName": "p", "usages": "USAGE_TOKEN_REQUEST_ENDPOINT"}],
             },
         },
     },
@@ -118,6 +120,37 @@ def test_a_scheme_that_is_sent_back_is_the_same_scheme(kind: str) -> None:
     assert _same(_wire(_shown(item)), item)
 
 
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        ("USAGE_TOKEN_REQUEST_ENDPOINT", "USAGE_TOKEN_REQUEST_ENDPOINT"),
+        (["USAGE_TOKEN_REQUEST_ENDPOINT"], "USAGE_TOKEN_REQUEST_ENDPOINT"),
+        (["USAGE_TOKEN_REQUEST_ENDPOINT"] * 2, "USAGE_TOKEN_REQUEST_ENDPOINT"),
+        (["USAGE_TOKEN_REQUEST_ENDPOINT", "USAGE_TEMP_CREDENTIAL_ENDPOINT"], "USAGE_UNKNOWN"),
+        ([], "USAGE_UNKNOWN"),
+        (None, "USAGE_UNKNOWN"),
+    ],
+)
+def test_usages_are_answered_as_one_enum_string(sent: object, answered: str) -> None:
+    parameter = {"parameterName": "p", "usages": sent}
+    endpoint = {"url": "https://x.example/token", "additionalParamConfigs": [parameter]}
+    config = AuthSchemeConfig.model_validate(
+        {"type": "oauth1", "oauth1": {"id": "a", "tokenEndpoint": endpoint}}
+    )
+    item = auth_schemes.to_item(config)
+    CoreScheme.model_validate(item)
+    (shown,) = _shown(item).model_dump(mode="json", by_alias=True)["oauth1"]["tokenEndpoint"][
+        "additionalParamConfigs"
+    ]
+    assert shown["usages"] == answered
+
+
+@pytest.mark.parametrize("sent", ["USAGE_OTHER", ["USAGE_OTHER"], [[]], 1, {}])
+def test_unknown_usages_are_refused(sent: object) -> None:
+    with pytest.raises(ValidationError, match="usages"):
+        OAuth1Parameter.model_validate({"parameterName": "p", "usages": sent})
+
+
 def _hmac(**fields: Any) -> AuthSchemeConfig:
     return AuthSchemeConfig.model_validate({"type": "hmac", "hmac": {"id": "a", **fields}})
 
@@ -129,9 +162,34 @@ def test_a_preset_is_shown_as_it_was_written() -> None:
     item = {"id": "a", "type": "hmac", "hmac": {"preset": "stripe", "toleranceSeconds": 60}}
     shown = json.loads(_shown(item).model_dump_json(by_alias=True, exclude_none=True))["hmac"]
     assert (shown["preset"], shown["toleranceSeconds"]) == ("stripe", 60)
-    assert not {"name", "in", "algorithm", "digestInputs", "encoding"} & shown.keys()
+    assert not {"encoding", "signatureFormat"} & shown.keys()
+    # Clients of the specification cannot read a scheme without these.
+    needed = {name: shown[name] for name in ("name", "in", "algorithm", "digestInputs")}
+    assert (needed["name"], needed["in"], needed["algorithm"]) == ("Stripe-Signature", "header", "sha256")
     back = auth_schemes.to_item(_wire(_shown(item)), item)
+    assert not set(back["hmac"]) & set(needed)
     assert _shown(back) == _shown(item)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_preset_that_is_sent_back_verifies_as_before(stored: bool) -> None:
+    for preset in PRESETS:
+        item: dict[str, Any] = {"id": "a", "type": "hmac", "hmac": {"preset": preset}}
+        back = auth_schemes.to_item(_wire(_shown(item)), item if stored else None)
+        CoreScheme.model_validate(back)
+        assert signatures.parse(back["hmac"]) == signatures.parse(item["hmac"])
+        assert _same(_wire(_shown(item)), item)
+
+
+def test_a_default_that_a_client_sends_does_not_shorten_a_presets_tolerance() -> None:
+    item = auth_schemes.to_item(_hmac(preset="box", toleranceSeconds=300))
+    assert item["hmac"] == {"preset": "box"}
+    shown = _shown(item).hmac
+    assert shown is not None
+    assert shown.tolerance_seconds == 600
+    own = {"id": "a", "type": "hmac", "hmac": {"preset": "box", "toleranceSeconds": 60}}
+    longer = auth_schemes.to_item(_hmac(preset="box", toleranceSeconds=300), own)
+    assert longer["hmac"] == {"preset": "box", "toleranceSeconds": 300}
 
 
 def test_a_preset_replaces_the_fields_that_it_stands_for_and_they_replace_it() -> None:
@@ -153,9 +211,9 @@ def test_encodings_have_their_default_in_answers_as_before() -> None:
     [
         ({}, "set name, in, algorithm, digestInputs, or a preset"),
         ({"preset": "stripe", "name": "X"}, "preset stripe sets name"),
-        ({**EXPLICIT, "digestInputs": ["path"]}, "digestInputs"),
+        ({**EXPLICIT, "digestInputs": ["host"]}, "digestInputs"),
         ({**EXPLICIT, "digestInputs": ["timestamp"]}, "set timestampHeader"),
-        ({"preset": "paypal"}, "preset"),
+        ({"preset": "acme"}, "preset"),
     ],
 )
 def test_contradictions_are_refused_with_words(fields: dict[str, Any], words: str) -> None:
@@ -314,6 +372,113 @@ def test_a_system_shows_the_findings_about_its_schemes() -> None:
     assert shown.auth_scheme_configs[1].oauth2.validation_messages[0].text == "t"
 
 
+def test_inputs_of_a_system_come_back_as_they_were_sent() -> None:
+    given = {
+        "name": "shop",
+        "label": "Shop",
+        "description": "The first part of its address",
+        "example": "my-shop",
+        "pattern": "^[a-z0-9-]+$",
+        "suffix": ".shop.example",
+        "required": False,
+        "hosts": ["*.shop.example"],
+    }
+    body = {"name": "Shop", "domain": "shop.example", "templateBaseUrl": "https://{shop}.shop.example"}
+    created = SystemCreate.model_validate({**body, "authSchemeConfigs": [], "inputs": [given, {"name": "b"}]})
+    spec = new_system_spec(created)
+    assert spec["inputs"] == [given, {"name": "b"}]
+    system = {**SYSTEM, "spec": {**SYSTEM["spec"], "inputs": spec["inputs"], "variables": {"b": "x"}}}
+    shown = json.loads(
+        system_to_rest(system, organisation=ORGANISATION).model_dump_json(by_alias=True, exclude_none=True)
+    )
+    assert shown["inputs"] == [given, {"name": "b"}]
+    for wrong in ({**given, "pattern": "[a-z]"}, {**given, "pattern": "^(?=a)$"}, {**given, "name": "a b"}):
+        with pytest.raises(ValidationError):
+            SystemCreate.model_validate({**body, "authSchemeConfigs": [], "inputs": [wrong]})
+    with pytest.raises(ValidationError, match="two inputs of one name"):
+        SystemCreate.model_validate({**body, "authSchemeConfigs": [], "inputs": [given, given]})
+
+
+DIALECTS: dict[str, Any] = {
+    "limits": {
+        "concurrent": 4,
+        "answers": [
+            {
+                "status": 403,
+                "remaining": "X-RateLimit-Remaining",
+                "header": "X-RateLimit-Reset",
+                "wait": "1m",
+            },
+            {"status": 200, "path": "error", "in": ["ratelimited"], "unit": "seconds"},
+        ],
+        "cost": {"available": "data.rateLimit.remaining", "reset": "data.rateLimit.resetAt"},
+    },
+    "lists": {
+        "default": {
+            "kind": "cursor",
+            "next": "paging.next.after",
+            "parameter": "after",
+            "items": "results",
+            "limitParameter": "limit",
+            "limit": 100,
+            "following": {"keep": [], "path": "/continue"},
+        },
+        "paths": [{"path": "/v1/*", "kind": "lastId", "parameter": "starting_after", "hasMore": "has_more"}],
+    },
+    "graphqlPath": "/graphql.json",
+}
+
+
+def test_limits_and_lists_of_a_system_come_back_as_they_were_sent() -> None:
+    body = {
+        "name": "Shop",
+        "domain": "a.example",
+        "templateBaseUrl": "https://a.example",
+        "authSchemeConfigs": [],
+    }
+    spec = new_system_spec(SystemCreate.model_validate({**body, **DIALECTS}))
+    assert spec.items() >= DIALECTS.items()
+    shown = system_to_rest({**SYSTEM, "spec": spec}, organisation=ORGANISATION)
+    again = shown.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert SystemCreate.model_validate({**body, **{name: again[name] for name in DIALECTS}}) == (
+        SystemCreate.model_validate({**body, **DIALECTS})
+    )
+    assert new_system_spec(SystemCreate.model_validate(again)).items() >= DIALECTS.items()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"lists": {"default": {"kind": "cursor", "parameter": "after"}}}, "next is needed"),
+        ({"lists": {"paths": [{"path": "orders", "kind": "link"}]}}, "paths"),
+        ({"limits": {"answers": [{"header": "Retry-After"}]}}, "needs status, path or remaining"),
+        ({"limits": {"cost": {"available": "left"}}}, "restoreRate or reset"),
+        ({"graphqlPath": "graphql"}, "graphqlPath"),
+    ],
+)
+def test_a_dialect_that_cannot_be_is_refused(content: dict[str, Any], says: str) -> None:
+    body = {
+        "name": "Shop",
+        "domain": "a.example",
+        "templateBaseUrl": "https://a.example",
+        "authSchemeConfigs": [],
+    }
+    with pytest.raises(ValidationError, match=says):
+        SystemCreate.model_validate({**body, **content})
+
+
+def test_limits_in_effect_have_the_connections_numbers_and_the_systems_answers() -> None:
+    system = {"limits": DIALECTS["limits"]}
+    answers = {name: DIALECTS["limits"][name] for name in ("answers", "cost")}
+    assert limits_in_effect({}, system) == DIALECTS["limits"]
+    assert limits_in_effect({"limits": {"requests": 5, "per": "1s"}}, system) == {
+        "requests": 5,
+        "per": "1s",
+        **answers,
+    }
+    assert limits_in_effect({}, {}) is None
+
+
 def test_a_connection_shows_schemes_findings_and_nothing_of_its_secrets() -> None:
     shown = connection_to_rest(CONNECTION, organisation=ORGANISATION, system=SYSTEM, template=None)
     one, two, three = shown.credentials
@@ -419,8 +584,17 @@ VERSIONS = {
             "uid": "2",
             "creationTimestamp": "2026-11-21T11:30:00Z",
         },
-        "spec": {"versionName": "First"},
-    }
+        "spec": {"versionName": "First", "digest": "digest of v"},
+    },
+    "u": {
+        "metadata": {
+            **SYSTEM["metadata"],
+            "name": "u",
+            "uid": "3",
+            "creationTimestamp": "2026-11-21T11:00:00Z",
+        },
+        "spec": {"digest": "digest of u"},
+    },
 }
 
 
@@ -472,29 +646,113 @@ def test_an_environment_shows_what_the_operator_saw_and_what_is_deployed() -> No
     ("status", "observed", "told"),
     [
         ({}, 0, "progressing"),
-        ({"desiredVersion": "v", "version": "u"}, 2, "progressing"),
-        ({"desiredVersion": "u", "version": "u"}, 2, "progressing"),
-        ({"desiredVersion": "v", "version": "v"}, 1, "progressing"),
-        ({"desiredVersion": "v", "version": "v"}, 2, "complete"),
-        ({"desiredVersion": "v", "status": "suspended"}, 2, "complete"),
-        ({"desiredVersion": "v", "version": "u", "deployFailure": "CrashLoop"}, 2, "failed"),
-        ({"desiredVersion": "v", "version": "u", "deployFailure": "CrashLoop"}, 1, "progressing"),
+        ({}, 2, "progressing"),
+        ({"desiredVersion": "v", "version": "u", "rollout": "progressing"}, 2, "progressing"),
+        ({"desiredVersion": "v", "version": "v", "rollout": "complete"}, 1, "progressing"),
+        ({"desiredVersion": "v", "version": "v", "rollout": "complete"}, 2, "complete"),
+        ({"desiredVersion": "v", "status": "suspended", "rollout": "progressing"}, 2, "progressing"),
+        ({"desiredVersion": "v", "status": "suspended", "rollout": "complete"}, 2, "complete"),
+        (
+            {"desiredVersion": "v", "version": "u", "rollout": "failed", "deployFailure": "CrashLoop"},
+            2,
+            "failed",
+        ),
+        (
+            {"desiredVersion": "v", "version": "u", "rollout": "failed", "deployFailure": "CrashLoop"},
+            1,
+            "progressing",
+        ),
     ],
     ids=str,
 )
 def test_the_outcome_of_a_deploy_is_told_once_the_operator_has_seen_it(
     status: dict[str, Any], observed: int, told: str
 ) -> None:
-    project = _project(environments=[{"name": "a", "version": "v"}, {"name": "b"}])
-    project["metadata"] = {**project["metadata"], "generation": 2}
-    project["status"] = {"observedGeneration": observed, "environments": [{"name": "a", **status}]}
-    deployed, draft = project_item(project, versions=VERSIONS.get).environments
+    deployed, draft = _environments_with(status, observed)
     assert deployed.rollout is not None
     assert (deployed.rollout.state, deployed.rollout.reason) == (
         told,
         "CrashLoop" if told == "failed" else None,
     )
     assert draft.rollout is None
+
+
+def _environments_with(
+    status: dict[str, Any], observed: int, conditions: list[dict[str, Any]] | None = None
+) -> list[rest_projects.Environment]:
+    project = _project(environments=[{"name": "a", "version": "v"}, {"name": "b"}])
+    project["metadata"] = {**project["metadata"], "generation": 2}
+    project["status"] = {
+        "observedGeneration": observed,
+        "environments": [{"name": "a", **status}],
+        "conditions": conditions or [],
+    }
+    return project_item(project, versions=VERSIONS.get).environments
+
+
+def test_a_failed_rollout_says_why_in_one_line() -> None:
+    message = (
+        "a: version v does not start: main.py:4: KeyError: 'A'; version u keeps serving\nTraceback:\n  boom"
+    )
+    status = {"version": "u", "desiredVersion": "v", "rollout": "failed", "deployFailure": "Crashed"}
+    found = _environments_with({**status, "message": message}, 2)[0]
+    assert found.rollout is not None
+    named = "version First does not start: main.py:4: KeyError: 'A'; version u keeps serving"
+    assert found.rollout.message == named
+    assert found.message == f"a: {named}\nTraceback:\n  boom"
+
+
+def test_a_deploy_to_a_refused_project_has_failed() -> None:
+    ready = {"type": "Ready", "status": "False", "reason": "IdTaken", "message": "…"}
+    deployed, _ = _environments_with({"desiredVersion": "u", "version": "u"}, 2, [ready])
+    assert deployed.rollout is not None
+    assert (deployed.rollout.state, deployed.rollout.reason) == ("failed", "IdTaken")
+
+
+HEALTHY = {name: {"name": name, "digest": f"digest of {name}"} for name in ("u", "v", "gone")}
+OTHER_U = {"name": "u", "digest": "of other files"}
+
+
+@pytest.mark.parametrize(
+    ("status", "deployed", "serving", "rollback"),
+    [
+        ({}, "v", None, None),
+        ({"version": "u", "desiredVersion": "v"}, "v", "u", None),
+        (
+            {"version": "v", "desiredVersion": "v", "healthyVersions": [HEALTHY["v"], HEALTHY["u"]]},
+            "v",
+            "v",
+            "u",
+        ),
+        ({"version": "u", "desiredVersion": "v", "healthyVersions": [HEALTHY["u"]]}, "v", "u", "u"),
+        (
+            {"desiredVersion": "v", "healthyVersions": [HEALTHY["v"], HEALTHY["gone"], HEALTHY["u"]]},
+            "v",
+            None,
+            "u",
+        ),
+        ({"version": "v", "desiredVersion": "v", "healthyVersions": [HEALTHY["v"]]}, "v", "v", None),
+        (
+            {"version": "u", "desiredVersion": "u", "healthyVersions": [HEALTHY["u"], HEALTHY["v"]]},
+            "u",
+            "u",
+            "v",
+        ),
+        ({"version": "v", "desiredVersion": "v", "healthyVersions": [HEALTHY["v"], OTHER_U]}, "v", "v", None),
+    ],
+    ids=str,
+)
+def test_deployed_and_serving_versions_are_two_fields(
+    status: dict[str, Any], deployed: str, serving: str | None, rollback: str | None
+) -> None:
+    found, draft = _environments_with(status, 2)
+    versions = (found.deployed_version, found.serving_version, found.rollback_version)
+    assert [one and one.name for one in versions] == [_name(deployed), _name(serving), _name(rollback)]
+    assert (draft.deployed_version, draft.serving_version, draft.rollback_version) == (None, None, None)
+
+
+def _name(version: str | None) -> str | None:
+    return "First" if version == "v" else version
 
 
 def test_a_suspended_environment_has_no_rollout() -> None:

@@ -1,9 +1,11 @@
 """Calls of webhooks: they reach the environment's Service alone, with what the caller gives and nothing else."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -12,6 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 from yarl import URL
 
 from tieline_api import environment_calls
@@ -24,6 +27,8 @@ from tieline_api.environment_calls import (
     sendable_headers,
 )
 from tieline_api.errors import ApiError
+from tieline_api.handlers.environment_calls import answer_to_rest, sent_body
+from tieline_api.schemas.environments import WebhookCall
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SERVICE = "orders-production-0123456789abcdef.acme.svc"
@@ -103,19 +108,69 @@ async def test_the_webhook_gets_what_was_given_and_its_answer_comes_back_whole()
     assert headers["authorization"] == "Bearer webhook"
     assert not {"x-mine", "transfer-encoding", "upgrade", "cookie"} & headers.keys()
     assert (answer.status, answer.body) == (418, b"\xffshort")
-    assert answer.headers["x-kept"] == "1"
+    assert answer.headers["x-kept"] == ["1"]
     assert not {"connection", "x-gone", "content-length", "transfer-encoding"} & answer.headers.keys()
 
 
 async def test_redirects_and_cookies_are_passed_on_and_not_followed() -> None:
     async def handler(got: web.Request) -> web.Response:
         assert "Cookie" not in got.headers
-        return web.Response(status=302, headers={"Location": "http://169.254.169.254/", "Set-Cookie": "a=b"})
+        headers = CIMultiDict(Location="http://169.254.169.254/")
+        headers.extend([("Set-Cookie", "a=b"), ("Set-Cookie", "c=d, e")])
+        return web.Response(status=302, headers=headers)
 
     async with environment(handler) as calls:
         for _ in range(2):
             answer = await send(calls, request(method="GET"))
-            assert (answer.status, answer.headers["location"]) == (302, "http://169.254.169.254/")
+            assert (answer.status, answer.headers["location"]) == (302, ["http://169.254.169.254/"])
+            assert answer.headers["set-cookie"] == ["a=b", "c=d, e"]
+
+
+def called(**fields: Any) -> tuple[WebhookCall, bytes]:
+    raw = json.dumps({"urlPath": "/", "method": "POST", **fields}).encode()
+    return WebhookCall.model_validate_json(raw), raw
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({"body": "eyJhIjoxfQ=="}, b'{"a":1}'),
+        ({"body": "/w==", "bodyEncoding": "base64"}, b"\xff"),
+        ({"body": "", "bodyEncoding": None}, b""),
+        ({"body": "eyJhIjoxfQ==", "bodyEncoding": "text"}, b"eyJhIjoxfQ=="),
+        ({"body": "\u00e4", "bodyEncoding": "text"}, b"\xc3\xa4"),
+        ({"body": {"a": 1.0}}, b'{"a": 1.0}'),
+        ({"body": [1], "bodyEncoding": "base64"}, b"[1]"),
+        ({"body": False}, b"false"),
+        ({"body": None}, None),
+        ({}, None),
+    ],
+)
+def test_a_string_is_base64_unless_it_says_text(fields: dict[str, Any], sent: bytes | None) -> None:
+    assert sent_body(*called(**fields)) == sent
+
+
+@pytest.mark.parametrize("body", ["%", "hello!", "\u00e4", "eyJhIjoxfQ"])
+def test_text_in_place_of_base64_is_refused(body: str) -> None:
+    with pytest.raises(ApiError, match="bodyEncoding") as refused:
+        sent_body(*called(body=body))
+    assert [field.field for field in refused.value.fields] == ["body"]
+
+
+@pytest.mark.parametrize(
+    ("body", "as_text", "shown"),
+    [
+        (b"done", False, ("ZG9uZQ==", "base64")),
+        (b"done", True, ("done", "text")),
+        (b"\xff", True, ("/w==", "base64")),
+        (b"", True, ("", "text")),
+    ],
+)
+def test_the_answer_is_base64_unless_text_was_asked_for(
+    body: bytes, as_text: bool, shown: tuple[str, str]
+) -> None:
+    answer = answer_to_rest(WebhookAnswer(status=200, headers={"x": ["1", "2"]}, body=body), as_text=as_text)
+    assert (answer.body, answer.body_encoding, answer.headers) == (*shown, {"x": ["1", "2"]})
 
 
 async def test_an_answer_that_is_too_large_is_refused_and_not_kept() -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.harness.processes import engine_away
+from tests.harness.session.waiting import until
 from tieline_api.engine import followers
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineUnavailableError
-from tieline_api.engine.followers import Follower
-from tieline_api.engine.requests import StoredMessage
+from tieline_api.engine.followers import Follower, Followers
 from tieline_api.engine.stream_reader import StreamBatch, StreamState
 from tieline_api.sqlite_files import TooSlowError
+from tieline_core.engine.stored_messages import StoredMessage
 
 ORGANISATION = "acme"
 SECRET = "s3cr3t"
@@ -75,7 +78,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], Any]:
     monkeypatch.setattr(followers, "_TRY_SECONDS", 0.001)
 
     async def run(store: Store) -> None:
-        follower = Follower(Engine(""), store, ORGANISATION, "history_acme")
+        follower = Follower(Engine((engine_away.URL,), Path("none")), store, ORGANISATION, "history_acme")
         task = asyncio.create_task(follower.run())
         try:
             async with asyncio.timeout(5):
@@ -144,3 +147,117 @@ async def test_a_message_that_is_kept_at_the_second_try_is_not_skipped(read: Cal
     store = Store(refuse)
     await read(store)
     assert (store.skipped, store.kept) == ([], list(range(1, 101)))
+
+
+async def test_a_reader_that_does_not_advance_is_counted_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = 0
+
+    async def state(_engine: Engine, _stream: str) -> StreamState:
+        return StreamState("then", 1, 100)
+
+    async def batches(_engine: Engine, _stream: str, *, after: int) -> AsyncIterator[StreamBatch]:
+        nonlocal tries
+        tries += 1
+        yield StreamBatch([], 0 if tries > 2 * followers._STALLED_ATTEMPTS else 100)
+        if tries <= 2 * followers._STALLED_ATTEMPTS:
+            raise EngineUnavailableError
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(followers, "stream_state", state)
+    monkeypatch.setattr(followers, "read_stream", batches)
+    monkeypatch.setattr(followers, "_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(followers, "_LONGEST_PAUSE", 0.001)
+    monkeypatch.setattr(Engine, "connected", True)
+    follower = Follower(
+        Engine((engine_away.URL,), Path("none")), Store(lambda _: None), ORGANISATION, "history_acme"
+    )
+    task = asyncio.create_task(follower.run())
+    try:
+        async with asyncio.timeout(5):
+            await until(lambda: follower.stalled)
+            await follower.caught_up.wait()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert not follower.stalled
+    (line,) = caplog.messages
+    assert "history_acme cannot be read beyond message 0" in line
+
+
+@pytest.fixture
+def discovering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store, set[str], list[str]], Followers]:
+    """Followers of streams that are found by name; those of ``away`` do not answer when they are swept."""
+
+    async def follow(_follower: Follower) -> None:
+        await asyncio.Event().wait()
+
+    def make(store: Store, away: set[str], found: list[str]) -> Followers:
+        async def state(_engine: Engine, stream: str) -> StreamState:
+            if stream in away:
+                raise EngineUnavailableError
+            return StreamState("then", 1, 100)
+
+        async def names(_engine: Engine, _subject: str) -> list[str]:
+            return found
+
+        monkeypatch.setattr(followers, "stream_state", state)
+        monkeypatch.setattr(Engine, "stream_names", names)
+        return Followers(
+            Engine((engine_away.URL,), Path("none")), store, prefix="history", serves=lambda _: True
+        )
+
+    monkeypatch.setattr(Follower, "run", follow)
+    monkeypatch.setattr(followers, "_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(followers, "_DISCOVER_SECONDS", 0.001)
+    return make
+
+
+class SweptStore(Store):
+    """Notes what is swept; ``error`` is raised for the first organisation."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__(lambda _: None)
+        self.error = error
+        self.swept: set[str] = set()
+        self.bounds = 0
+
+    def sweep(self, organisation: str, first: int) -> None:
+        if organisation == "a" and self.error is not None:
+            raise self.error
+        self.swept.add(organisation)
+
+    def bound(self) -> None:
+        self.bounds += 1
+
+
+async def test_a_stream_that_does_not_answer_leaves_the_others_swept(
+    discovering: Callable[[Store, set[str], list[str]], Followers],
+) -> None:
+    """Otherwise the files of all organisations grow beyond their bound."""
+    store = SweptStore()
+    found = discovering(store, {"history_a"}, ["history_a", "history_b"])
+    await found.start()
+    try:
+        async with asyncio.timeout(2):
+            await until(lambda: store.swept == {"b"} and store.bounds > 0)
+    finally:
+        await found.stop()
+
+
+@pytest.mark.parametrize("error", [TooSlowError("slow"), ValueError("odd")], ids=str)
+async def test_new_streams_are_followed_after_whatever_goes_wrong(
+    discovering: Callable[[Store, set[str], list[str]], Followers], error: Exception
+) -> None:
+    store, names = SweptStore(error), ["history_a"]
+    found = discovering(store, set(), names)
+    await found.start()
+    try:
+        async with asyncio.timeout(2):
+            await until(lambda: found.organisations == 1)
+            await asyncio.sleep(0.05)
+            names.append("history_b")
+            await until(lambda: found.organisations == 2)
+    finally:
+        await found.stop()

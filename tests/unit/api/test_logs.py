@@ -128,7 +128,7 @@ async def _pages(cluster: Cluster, wanted: LogFilter) -> list[list[str]]:
         )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     moments=st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=15), max_size=3),
     first=st.integers(1, 7),

@@ -27,6 +27,11 @@ SHOP: dict[str, Any] = {
                         "schema": {"type": "array", "items": {}},
                     },
                     {"name": "after", "in": "query", "schema": {"type": "string"}},
+                    {
+                        "name": "total",
+                        "in": "query",
+                        "schema": {"type": "object", "properties": {"above": {"type": "integer"}}},
+                    },
                 ],
                 "responses": {
                     "200": {

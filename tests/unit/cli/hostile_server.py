@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import threading
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import typer.main
 
 from tieline.cli import main as command
 
@@ -25,12 +27,15 @@ class Server:
     def __init__(self) -> None:
         self.answer: Callable[[str], tuple[int, Any, dict[str, str]]] = lambda _: (200, {}, {})
         self.requests: list[tuple[str, dict[str, str]]] = []
+        self.bodies: list[bytes] = []
+        self.methods: list[str] = []
         self.drip = False
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def _handle(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                server.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+                server.methods.append(self.command)
                 server.requests.append((self.path, dict(self.headers)))
                 status, body, headers = server.answer(self.path.partition("?")[0])
                 content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -43,7 +48,7 @@ class Server:
                     while server.drip:
                         self.wfile.write(b" ")
 
-            do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
                 """Tests are quiet."""
@@ -62,10 +67,14 @@ class Server:
         self._server.server_close()
 
 
+_built = functools.cache(typer.main.get_command)
+
+
 class Tieline:
-    """Runs commands in this process."""
+    """Runs commands in this process, which builds all of them once."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        monkeypatch.setattr(typer.main, "get_command", _built)
         self._monkeypatch = monkeypatch
         self._capsys = capsys
 

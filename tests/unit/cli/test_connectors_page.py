@@ -19,7 +19,9 @@ from tieline.testing import FakeConnection, Project
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/connectors.md").read_text(encoding="utf-8")
 DESCRIPTION = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE, re.S)[0])
-MAIN, CALL, TEST = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+MAIN, CALL, GRAPHQL_MAIN, TEST = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+
+DOCUMENTS, SCHEMA = re.findall(r"```graphql\n(.*?)```", PAGE, re.S)
 
 
 @pytest.fixture
@@ -88,4 +90,31 @@ def test_the_page_names_what_there_is() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("--")
     }
     named = set(re.findall(r"(--[a-z]+)", PAGE))
-    assert named <= {part for option in options for part in option.split("/")} | {"--operations"}
+    parameters = {"--operations", "--schema", "--documents"}
+    assert named <= {part for option in options for part in option.split("/")} | parameters
+
+
+def test_the_pages_graphql_operations_are_called_and_type_check(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(GRAPHQL_MAIN)
+    (tmp_path / "connectors").mkdir()
+    (tmp_path / "connectors/shop_api.graphql").write_text(DOCUMENTS)
+    (tmp_path / "shop.graphqls").write_text(SCHEMA)
+    command = next(line for line in PAGE.splitlines() if line.startswith("tieline connectors add shop_api"))
+    ended = tieline(*command.split()[1:], cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "main.py"]
+    env = {"MYPYPATH": f"{ROOT / 'runtime'}:{ROOT / 'core'}", "PATH": ""}
+    checked = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert checked.returncode == 0, checked.stdout
+    with Project(tmp_path) as project:
+        shop = project.connection("shop")
+        page = {
+            "nodes": [{"id": "7", "reference": "A-1"}],
+            "pageInfo": {"hasNextPage": False, "endCursor": None},
+        }
+        shop.answer("OpenOrders", json={"orders": page}, connector="shop_api")
+        shop.answer("CloseOrder", connector="shop_api")
+        assert project.post("/close").json() == ["A-1"]
+        assert shop.requests[1].json()["variables"] == {"id": "7"}

@@ -37,7 +37,9 @@ ENVIRONMENT = {
     "publicUrl": ATTACK,
     "deployedVersion": VERSION,
     "lastDeployedAt": TIME,
-    "rollout": {"state": ATTACK},
+    "servingVersion": VERSION,
+    "rollbackVersion": VERSION,
+    "rollout": {"state": ATTACK, "reason": ATTACK, "message": ATTACK},
 }
 PROJECT = {"id": ID, "name": ATTACK, "environments": [ENVIRONMENT], "createdAt": TIME}
 RUN = {
@@ -83,7 +85,19 @@ SYSTEM = {
     "authSchemeConfigs": [{"type": ATTACK}],
 }
 CREDENTIAL = {"credential": {"type": ATTACK, "errors": [ATTACK]}}
-CONNECTION = {"id": ID, "name": ATTACK, "systemId": ID, "credentials": [CREDENTIAL], "updatedAt": TIME}
+CONNECTION = {
+    "id": ID,
+    "name": ATTACK,
+    "systemId": ID,
+    "state": ATTACK,
+    "credentials": [
+        CREDENTIAL,
+        {**CREDENTIAL, "credential": {"secret": {"name": ATTACK, "managedBy": ATTACK}}},
+    ],
+    "expires": [{"what": ATTACK, "at": TIME}],
+    "lastRefusal": {"lastAt": TIME, "status": ATTACK, "said": ATTACK},
+    "updatedAt": TIME,
+}
 TEMPLATE = {**SYSTEM, "connectionTemplateId": ID, "dynamic": False}
 ANSWERS = {
     "me": {"name": ATTACK, "kind": ATTACK, "groups": [ATTACK], "organisations": [{"id": ATTACK}]},
@@ -103,10 +117,22 @@ ANSWERS = {
     f"projects/{ID}/traces/{ID}": {"spans": [SPAN]},
     f"projects/{ID}/connection-templates": {"items": [TEMPLATE]},
     f"projects/{ID}/connections": {"items": [CONNECTION]},
+    "schedulers": {
+        "items": [
+            {
+                "name": ATTACK,
+                "schedule": ATTACK,
+                "projectName": ATTACK,
+                "environmentName": ATTACK,
+                "lastRun": ATTACK,
+            }
+        ]
+    },
     f"environments/{ID}/schedulers": [{"id": ID, "name": ATTACK, "schedule": ATTACK, "lastRun": ATTACK}],
     f"environments/{ID}/events": {"runId": ATTACK},
     "systems": {"items": [SYSTEM]},
     "connections": {"items": [CONNECTION]},
+    f"connections/{ID}": CONNECTION,
     f"connections/{ID}/test": {"ok": True, "status": ATTACK, "message": ATTACK},
     "connectors": {"items": [{"id": ID, "name": ATTACK, "updatedAt": ATTACK}]},
     "connectors/operations": {
@@ -116,7 +142,12 @@ ANSWERS = {
     },
     f"store/{ID}/kv/list": {"data": [{"key": [ATTACK, ATTACK]}]},
     f"store/{ID}/kv/x": {"value": json.dumps(ATTACK)},
-    f"projects/{ID}/environments/call": {"status": 200, "headers": {ATTACK: ATTACK}, "body": "{}"},
+    f"projects/{ID}/environments/call": {
+        "status": 200,
+        "headers": {ATTACK: [ATTACK]},
+        "body": "e30=",
+        "bodyEncoding": "base64",
+    },
 }
 READS = [
     ("whoami",),
@@ -130,6 +161,7 @@ READS = [
     ("traces", "show", ID),
     ("templates", "list"),
     ("schedules", "list"),
+    ("schedules", "list", "--all"),
     ("systems", "list"),
     ("connections", "list"),
     ("connections", "show", ID),

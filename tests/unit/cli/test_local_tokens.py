@@ -33,7 +33,13 @@ class Provider:
     lifetime: int | None = 3600
     status: int = 200
     good: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    """Access tokens that can be refreshed."""
     url: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+    """What answers have besides."""
+    tenants: list[str | None] = field(default_factory=list)
+    """The tenants that requests to the shop were for."""
 
     async def token(self, request: web.Request) -> web.Response:
         form = dict(parse_qsl(await request.text()))
@@ -41,16 +47,27 @@ class Provider:
         await asyncio.sleep(0.02)
         if self.status != 200:
             return web.json_response({"error": "invalid_client", "said": SECRET}, status=self.status)
-        token = f"at-{len(self.asked)}"
+        token = f"access-{len(self.asked)}"
         self.good = {token}
         more = {"expires_in": self.lifetime} if self.lifetime else {}
         refresh = (
             {"refresh_token": f"rt-{len(self.asked)}"} if form["grant_type"] != "client_credentials" else {}
         )
-        return web.json_response({"access_token": token, "token_type": "bearer", **more, **refresh})
+        issued = {"access_token": token, "token_type": "bearer", **more, **refresh, **self.more}
+        return web.json_response(issued)
+
+    async def refreshed(self, request: web.Request) -> web.Response:
+        """In the way of Instagram: a GET request with the access token."""
+        self.asked.append(("", dict(request.query)))
+        if request.query.get("access_token") not in self.ended:
+            return web.json_response({"error": "invalid"}, status=400)
+        token = f"access-{len(self.asked)}"
+        self.good = {token}
+        return web.json_response({"access_token": token, "expires_in": self.lifetime})
 
     async def shop(self, request: web.Request) -> web.Response:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.tenants.append(request.headers.get("X-Tenant"))
         return web.json_response({"token": token}, status=200 if token in self.good else 401)
 
 
@@ -59,6 +76,7 @@ async def provider() -> AsyncIterator[Provider]:
     made = Provider()
     application = web.Application()
     application.router.add_post("/token", made.token)
+    application.router.add_get("/refresh", made.refreshed)
     application.router.add_get("/orders", made.shop)
     async with TestServer(application) as server:
         made.url = str(server.make_url("")).rstrip("/")
@@ -106,10 +124,41 @@ async def test_one_token_serves_all_requests_until_shortly_before_its_end(
     ((authorization, form),) = provider.asked
     assert authorization == aiohttp.encode_basic_auth("m%3A1", SECRET)
     assert form == {"grant_type": "client_credentials", "scope": "orders", "audience": "shop"}
-    assert there.learnt == ["at-1"]
+    assert there.learnt == ["access-1"]
     there.clock[0] += 3571
     assert await there.status() == 200
     assert len(provider.asked) == 2
+
+
+async def test_a_dialect_is_understood_without_a_platform(
+    client: aiohttp.ClientSession, provider: Provider
+) -> None:
+    provider.more = {"team": {"id": "T-1"}, "end": 60_000}
+    credential = machine(provider)
+    credential["authScheme"]["oauth2"] |= {
+        "defaultScopes": ["orders", "stock"],
+        "scopeSeparator": ",",
+        "clientAuthentication": "body",
+        "tokenRequest": {"clientIdParameter": "client_key"},
+        "tokenAnswer": {
+            "expiresIn": "end",
+            "expiresUnit": "milliseconds",
+            "keep": [{"path": "team.id", "variable": "tenant"}],
+        },
+        "token": {"headers": {"X-Tenant": "{tenant}"}},
+    }
+    there = desk(client, provider, credential)
+    assert await there.status() == 200
+    assert provider.asked[0][1] == {
+        "grant_type": "client_credentials",
+        "scope": "orders,stock",
+        "client_key": "m:1",
+        "client_secret": SECRET,
+    }
+    assert provider.tenants == ["T-1"]
+    there.clock[0] += 31
+    assert await there.status() == 200
+    assert len(provider.asked) == 2, "it ends after a minute"
 
 
 async def test_a_token_that_is_rejected_is_replaced(
@@ -148,19 +197,57 @@ async def test_a_password_and_a_refresh_token_bring_tokens_too(
     there.clock[0] += 3600
     assert await there.status() == 200
     assert [form["refresh_token"] for _, form in provider.asked[1:]] == ["rt-0", "rt-2"]
-    given = desk(client, provider, scheme_credential("oauth2", {}, type="oauth2-token", accessToken="at-3"))
+    given = desk(
+        client, provider, scheme_credential("oauth2", {}, type="oauth2-token", accessToken="access-3")
+    )
     assert await given.status() == 200
     provider.good = set()
     assert await given.status() == 401
     assert len(provider.asked) == 3
 
 
+async def test_an_access_token_that_refreshes_itself_brings_the_next_one(
+    client: aiohttp.ClientSession, provider: Provider
+) -> None:
+    provider.ended = {"old", "access-1"}
+    options = {
+        "tokenUrl": f"{provider.url}/token",
+        "refreshUrl": f"{provider.url}/refresh",
+        "refresh": {"token": "accessToken", "tokenParameter": "access_token", "method": "GET"},
+    }
+    given = scheme_credential("oauth2", options, type="oauth2-token", accessToken="old", clientId="tieline")
+    there = desk(client, provider, given)
+    assert await there.status() == 200
+    there.clock[0] += 3600
+    assert await there.status() == 200
+    assert [form["access_token"] for _, form in provider.asked] == ["old", "access-1"]
+
+
+async def test_an_error_names_the_url_that_was_asked_without_its_secrets(
+    client: aiohttp.ClientSession, provider: Provider
+) -> None:
+    secret = provider.url.replace("http://", f"http://id:{SECRET}@")
+    options = {"tokenUrl": f"{provider.url}/token", "refreshUrl": f"{secret}/none?key={SECRET}"}
+    given = scheme_credential("oauth2", options, type="oauth2-token", refreshToken="rt", clientId="tieline")
+    with pytest.raises(
+        CredentialError, match=rf"the token URL {provider.url}/none\?\*\*\* gave no"
+    ) as raised:
+        await desk(client, provider, given).status()
+    assert SECRET not in str(raised.value)
+    with pytest.raises(CredentialError) as raised:
+        await desk(client, provider, machine(provider, tokenUrl="http://127.0.0.1:1")).status()
+    assert "retried" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"status": 401}, r"the token URL http://\S+/token answered 401 \(invalid_client\) without a token"),
+        (
+            {"status": 401},
+            r"the token URL http://\S+/token gave no token: The provider refused \S+ \S+ \(invalid_client\)",
+        ),
         ({"status": 500}, "answered 500"),
-        ({"url": "http://127.0.0.1:1"}, "the token URL cannot be reached"),
+        ({"url": "http://127.0.0.1:1"}, "The token URL cannot be reached"),
     ],
 )
 async def test_what_is_wrong_is_told_without_secrets(
@@ -207,7 +294,7 @@ async def test_the_commands_obtain_tokens_and_hide_them(
         async with client.get(url) as response:
             assert await response.json() == {"status": 200}
         await running.said("the token is")
-    assert not any("at-1" in line or SECRET in line for line in running.lines)
+    assert not any("access-1" in line or SECRET in line for line in running.lines)
     once = await asyncio.create_subprocess_exec(
         *COMMAND, "run", str(folder), "--once", "nightly", env=os.environ | {"CLIENT_SECRET": SECRET},
         stdout=asyncio.subprocess.PIPE,

@@ -49,7 +49,23 @@ def test_nothing_is_written_over_what_is_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 
-@pytest.mark.parametrize("arguments", [("--name", "../x"), ("--ci", "travis"), ("--name", "x" * 64)])
+def test_templates_are_listed_and_one_is_chosen(tmp_path: Path) -> None:
+    listed = tieline("init", "--list")
+    assert listed.returncode == 0, listed.stderr
+    assert "queued-orders" in listed.stdout
+    assert "scheduled-sync" in listed.stdout
+    assert tieline("init", str(tmp_path / "x"), "--template", "scheduled-sync").returncode == 0
+    assert "ScheduledRun" in (tmp_path / "x/integration/main.py").read_text()
+    assert "`supplier`, `shop`" in (tmp_path / "x/README.md").read_text()
+    nowhere = tieline("init")
+    assert nowhere.returncode == 2
+    assert "--list" in nowhere.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--name", "../x"), ("--ci", "travis"), ("--name", "x" * 64), ("--template", "no-such-one")],
+)
 def test_a_name_or_pipeline_that_cannot_be_is_a_usage_error(
     tmp_path: Path, arguments: tuple[str, str]
 ) -> None:
@@ -59,6 +75,7 @@ def test_a_name_or_pipeline_that_cannot_be_is_a_usage_error(
 
 def test_manifests_of_a_folder_name_every_file(tmp_path: Path) -> None:
     folder = project(tmp_path / "code", {"shop/__init__.py": "", "shop/orders.py": "A = 1\n", ".hidden": "x"})
+    (folder / "variables.schema.json").write_text('{"type": "object"}')
     made = tieline(
         "manifests",
         str(folder),
@@ -73,6 +90,7 @@ def test_manifests_of_a_folder_name_every_file(tmp_path: Path) -> None:
     (written,) = yaml.safe_load_all((tmp_path / "deploy/project.yaml").read_text())
     assert written["metadata"]["name"] == "order-sync-eu"
     assert written["spec"]["name"] == "Order sync (EU)"
+    assert written["spec"]["dynamicVariablesSchema"] == {"type": "object"}
     (config_map,) = written["spec"]["source"]["configMaps"]
     (generated,) = kustomization["configMapGenerator"]
     assert config_map["name"] == generated["name"]

@@ -74,7 +74,7 @@ def test_a_configuration_of_somebody_else_is_not_used(folder: Path, monkeypatch:
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     if folder.stat().st_uid == 0:
         os.chown(folder / "config.yaml", 23456, -1)
-    with pytest.raises(UsageError, match="belongs to somebody else"):
+    with pytest.raises(UsageError, match="belongs to another user"):
         ContextFile().contexts()
 
 

@@ -53,8 +53,17 @@ def test_dead_runs_that_are_left_are_those_neither_run_again_nor_discarded(
 def test_a_list_says_which_dead_letters_are_dealt_with(tieline: Tieline, runs: list[dict[str, Any]]) -> None:
     runs[:] = [{**RUN, "replayedBy": ID}, {**RUN, "discardedAt": TIME}, RUN]
     _, shown, _ = tieline("runs", "list", "--project", "orders")
+    assert "waits behind" not in shown
     assert [line.count("dead, replayed") for line in shown.splitlines()] == [0, 1, 0, 0]
     assert [line.count("dead, discarded") for line in shown.splitlines()] == [0, 0, 1, 0]
+
+
+def test_a_list_says_which_run_a_queued_one_waits_behind(
+    tieline: Tieline, runs: list[dict[str, Any]]
+) -> None:
+    runs[:] = [{**RUN, "status": "queued", "attempt": 0, "key": "ann", "waitsBehind": ID}]
+    _, shown, _ = tieline("runs", "list", "--project", "orders")
+    assert f"waits behind {ID}" in shown
 
 
 @pytest.mark.parametrize(("count", "more"), [(20, False), (21, True)])
@@ -75,3 +84,41 @@ def test_a_run_shows_its_activation_and_when_its_dead_letter_was_discarded(
     assert "01JD3YDBJAZX9KQW8T2V4N6P0H" in shown
     (discarded,) = [line for line in shown.splitlines() if line.startswith("discarded:")]
     assert "2026-11-25" in discarded
+
+
+def test_runs_are_found_by_their_tags_and_show_them(
+    server: Server, tieline: Tieline, runs: list[dict[str, Any]]
+) -> None:
+    runs[:] = [{**RUN, "tags": [{"name": "order", "value": "N-1101"}, {"name": "paid", "value": "True"}]}]
+    command = ("runs", "list", "--project", "orders")
+    code, shown, errors = tieline(
+        *command, "--tag", "order=N-1101", "--tag", "note=a=b", "--find", "N-1101", "--status", "dead",
+        "--status", "failed",
+    )  # fmt: skip
+    assert code == 0, errors
+    query = asked(server)
+    assert (query["tag"], query["find"]) == (["order:N-1101", "note:a=b"], ["N-1101"])
+    assert query["status"] == ["dead", "failed"]
+    assert "order=N-1101, paid=True" in " ".join(shown.split())
+    code, shown, _ = tieline("runs", "show", ID, "--project", "orders")
+    assert "order=N-1101, paid=True" in shown
+    for bad in ("order", "order=", "Order=1", "=1"):
+        code, _, errors = tieline(*command, "--tag", bad)
+        assert (code, "order=N-1101" in errors) == (2, True)
+
+
+def test_many_runs_are_chosen_by_tag(server: Server, tieline: Tieline, runs: list[dict[str, Any]]) -> None:
+    found = server.answer
+
+    def answer(path: str) -> tuple[int, Any, dict[str, str]]:
+        return (
+            (202, {"count": 1, "skipped": 0, "more": False}, {}) if path.endswith("/replay") else found(path)
+        )
+
+    server.answer = answer
+    code, _, errors = tieline("replay", "--project", "orders", "--tag", "order=N-1101", "--yes")
+    assert code == 0, errors
+    assert [json.loads(body) for body in server.bodies[-2:]] == [
+        {"tag": ["order:N-1101"], "dryRun": True},
+        {"tag": ["order:N-1101"]},
+    ]

@@ -89,7 +89,7 @@ def referrers(found: dict[str, Any]) -> Counter[tuple[str, str]]:
     return pairs
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(descriptions())
 def test_nothing_gets_lost(description: dict[str, Any]) -> None:
     result = import_description(orjson.dumps(description))
@@ -109,7 +109,7 @@ def test_nothing_gets_lost(description: dict[str, Any]) -> None:
     assert not [message for message in result.messages if message["severity"] == "error"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(descriptions())
 def test_yaml_says_the_same_and_what_is_stored_is_all(description: dict[str, Any]) -> None:
     one = import_description(orjson.dumps(description))

@@ -145,7 +145,7 @@ LOOKALIKES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.dictionaries(KEYS, LOOKALIKES, max_size=8), st.sampled_from(["2.0", "3.0.3", "3.1.0", "3.2.0"]))
 def test_any_shape_of_description_gives_a_result(parts: dict[str, Any], version: str) -> None:
     key = "swagger" if version == "2.0" else "openapi"
@@ -155,7 +155,7 @@ def test_any_shape_of_description_gives_a_result(parts: dict[str, Any], version:
     assert import_description(data) == result
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200) | JSON.map(lambda value: orjson.dumps(value) if _writable(value) else b""))
 def test_any_bytes_give_a_result_or_a_sentence(data: bytes) -> None:
     try:

@@ -111,3 +111,12 @@ logging.getLogger("b").info("four")
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert [json.loads(line)["message"] for line in done.stderr.splitlines()] == ["two", "four"]
+
+
+def test_a_field_that_is_no_unicode_does_not_lose_the_line() -> None:
+    record = logging.LogRecord("t", logging.INFO, __file__, 1, "Got %s", ("half \ud83d",), None)
+    record.path, record.own = "/\udcff\u00e4", {"\udcff": object}
+    line = JsonFormatter().format(record)
+    shown = json.loads(line.encode())
+    assert (shown["message"], shown["path"]) == ("Got half ?", "/?\u00e4")
+    assert list(shown["own"]) == ["?"]

@@ -24,6 +24,10 @@ def oauth2(**fields: Any) -> AuthSchemeConfig:
     return scheme("oauth2", **{key: value for key, value in {**usual, **fields}.items() if value is not None})
 
 
+def keep(**fields: str) -> dict[str, Any]:
+    return {"keep": [{"path": "v", **{name.rstrip("_"): value for name, value in fields.items()}}]}
+
+
 def own_client(**fields: Any) -> AuthSchemeConfig:
     return oauth2(grant=OWN, authorizeUrl=None, **fields)
 
@@ -60,7 +64,9 @@ def unsigned() -> AuthSchemeConfig:
 CASES: list[tuple[str, AuthSchemeConfig, str, str, list[str] | None]] = [
     ("a usual scheme", oauth2(pkce=True), "", "", None),
     ("client credentials", own_client(), "", "", None),
-    ("a URL with placeholders", oauth2(tokenUrl="https://{shop}.a/t"), "error", "curly braces", None),
+    ("a URL with a variable", oauth2(tokenUrl="https://{shop}.a.example/t"), "", "", None),
+    ("a URL with braces", oauth2(tokenUrl="https://a.example/{my$shop}"), "error", "curly braces", None),
+    ("a URL that a variable leads anywhere", oauth2(tokenUrl="https://{host}/t"), "error", "hosts of its input", None),
     ("a URL with a fragment", oauth2(refreshUrl="https://a/t#x"), "error", "refreshUrl must not have a fragment", None),
     ("a URL with an empty label", oauth2(tokenUrl="https://a..b/t"), "error", "tokenUrl has a host", None),
     ("a URL without a host", oauth2(authorizeUrl="https:///a"), "error", "authorizeUrl is not a URL", None),
@@ -72,6 +78,18 @@ CASES: list[tuple[str, AuthSchemeConfig, str, str, list[str] | None]] = [
     ("scopes that are not listed", oauth2(defaultScopes=["read", "write"]), "warning", "defaultScopes", ["write"]),
     ("no scopes at all", oauth2(scopes=[]), "info", "no scopes", None),
     ("a scope twice", oauth2(defaultScopes=["read", "read"]), "info", "twice", ["read"]),
+    ("a dialect", oauth2(authorization={"offlineAccess": "parameters", "offlineParameters": "a=b", "prompts": ["x"], "prompt": "x"}, hosts=["*.a.example"], tokenAnswer=keep(as_="baseUrl")), "", "", None),
+    ("offline access by no parameters", oauth2(authorization={"offlineAccess": "parameters"}), "error", "offlineParameters is empty", None),
+    ("parameters that are not sent", oauth2(authorization={"offlineParameters": "a=b"}), "warning", "offlineParameters is used with", None),
+    ("a prompt that does not exist", oauth2(authorization={"prompts": ["x"], "prompt": "x y"}), "error", "prompts does not list", ["y"]),
+    ("one authorisation of an account", oauth2(authorization={"grantsPerAccount": 1}), "info", "keeps 1 authorisations of one account", None),
+    ("a value that is kept nowhere", oauth2(tokenAnswer=keep()), "error", "without as and variable", ["v"]),
+    ("two values for one variable", oauth2(tokenAnswer=keep(variable="v"), authorization={"keep": [{"parameter": "p", "variable": "v"}]}), "warning", "two places", ["v"]),
+    ("a pattern that is none", oauth2(tokenAnswer=keep(variable="v", pattern="^(?=a)$")), "error", "no regular expressions", ["^(?=a)$"]),
+    ("a base URL without hosts", oauth2(tokenAnswer=keep(as_="baseUrl")), "warning", "hosts is empty", None),
+    ("all hosts there are", oauth2(hosts=["*.com"]), "error", "top-level domain", ["*.com"]),
+    ("all hosts of a registry", oauth2(hosts=["*.co.uk", "*.shop.co.uk", "*.com.au"]), "error", "a registry", ["*.co.uk", "*.com.au"]),
+    ("an uninstallation of nobody", oauth2(uninstall={"accountId": "a"}), "error", "keep a value as accountId", None),
     ("pkce without codes", own_client(pkce=True), "warning", "pkce is for the grant authorizationCode", None),
     ("a public client", public(pkce=True), "warning", "only public clients", None),
     ("a public client without pkce", public(), "warning", "set pkce", None),

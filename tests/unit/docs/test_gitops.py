@@ -10,7 +10,10 @@ import yaml
 from lupa import lua51
 
 from tests.harness.cluster.kubectl import ROOT
+from tieline_core.crds import definition
 from tieline_core.project_files.config_maps import files_digest, version_name
+from tieline_core.resources import KINDS
+from tieline_core.resources.kinds import CustomResource
 from tieline_operator.apply.conditions import full_status
 from tieline_operator.apply.plan import Outcome, Plan, failed, in_progress, ready
 
@@ -20,6 +23,12 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 _METADATA = {"name": "shop", "uid": "u", "creationTimestamp": "2026-11-21T00:00:00Z", "generation": 1}
 NEVER_SEEN: dict[str, Any] = {"metadata": _METADATA, "spec": {}}
+
+
+def new(kind: type[CustomResource]) -> dict[str, Any]:
+    """An object as the API server returns it when it is created, with the definition's defaults."""
+    (version,) = definition(kind)["spec"]["versions"]
+    return {**NEVER_SEEN, "status": version["schema"]["openAPIV3Schema"]["properties"]["status"]["default"]}
 
 
 def seen(outcome: Outcome, *, changed_since: bool = False) -> dict[str, Any]:
@@ -92,18 +101,29 @@ def test_argo_cd_shows_what_the_operator_says_of_the_newest_spec(
             {**WORKS, "metadata": {"generation": 1, "deletionTimestamp": "2026-11-21T00:00:00Z"}},
             "Terminating",
         ),
-        (NEVER_SEEN, "Current"),  # a limit of kstatus itself, told in examples/gitops
     ],
-    ids=["works", "at work", "broken", "outdated", "outdated and broken", "being deleted", "never seen"],
+    ids=["works", "at work", "broken", "outdated", "outdated and broken", "being deleted"],
 )
 def test_kstatus_finds_the_same(obj: dict[str, Any], status: str) -> None:
     assert kstatus(obj) == status
 
 
-def test_argo_cds_settings_hold_the_script_as_it_is_tested() -> None:
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_new_object_has_not_settled(kind: type[CustomResource]) -> None:
+    """kstatus takes an object without a status for one that has."""
+    created = new(kind)
+    assert kstatus(created) == "InProgress"
+    assert argocd(created)[0] == "Progressing"
+    read = kind.__annotations__["status"].model_validate(created["status"])
+    assert (read.observed_generation, read.conditions) == (-1, [])
+
+
+def test_argo_cds_settings_add_the_script_and_replace_nothing() -> None:
+    """Keys of a merge patch replace those of the same name, so each kind has one of its own."""
     settings = yaml.safe_load((GITOPS / "argocd-cm.yaml").read_text())
-    kinds = yaml.safe_load(settings["data"]["resource.customizations"])
-    assert kinds["tieline.dev/*"]["health.lua"].strip() == SCRIPT.strip()
+    keys = {f"resource.customizations.health.tieline.dev_{kind.kind_info.name}" for kind in KINDS}
+    assert settings["data"].keys() == keys
+    assert {script.strip() for script in settings["data"].values()} == {SCRIPT.strip()}
 
 
 def test_the_examples_production_names_the_version_of_the_code_beside_it() -> None:

@@ -186,9 +186,11 @@ def test_pages_for_newcomers_open_with_what_the_reader_can_do_after_them(read: P
 
 def test_the_index_names_every_page_and_the_readme_the_first_ones() -> None:
     index, readme = page("docs/README.md"), page("README.md")
-    linked = {(index.path.parent / link.partition("#")[0]).resolve() for link in index.links()}
+    indexes = [index, *(page(f"docs/{name}/README.md") for name in ("design", "sdk"))]
+    linked = {(one.path.parent / link.partition("#")[0]).resolve() for one in indexes for link in one.links()}
+    folders = {ROOT / "docs", *(ROOT / "docs" / name for name in ("design", "kinds", "sdk"))}
     for read in PAGES:
-        if read.path.parent in {ROOT / "docs", ROOT / "docs" / "kinds"} and read.path != index.path:
+        if read.path.parent in folders and read.path != index.path:
             assert read.path in linked, read.name
     for name in ("docs/README.md", "docs/concepts.md", "docs/install.md", "docs/first-integration.md"):
         assert name in readme.links()
@@ -206,13 +208,46 @@ def _unnamed(path: str) -> str:
     return re.sub(r"\{\w+\}", "{}", path)
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/glossary.md", "docs/architecture.md"])
+def test_the_architectures_arrows_are_the_imports_between_packages() -> None:
+    packages = {path.name for path in ROOT.glob("*/tieline*") if (path / "__init__.py").exists()}
+    (picture,) = [
+        block.text for block in page("docs/architecture.md").blocks("mermaid") if "TD" in block.text
+    ]
+    names = dict(re.findall(r'(\w+)\["(tieline\w*)"\]', picture))
+    drawn = {
+        (names[source], names[target])
+        for source, target in re.findall(r"^ +(\w+)(?:\[.*?\])? -->(?:\|.*?\|)? (\w+)", picture, re.M)
+    }
+    imported = {
+        (package, target)
+        for package in packages
+        for (folder,) in [list(ROOT.glob(f"*/{package}"))]
+        for module in folder.rglob("*.py")
+        for target in re.findall(r"^\s*(?:from|import) (tieline\w*)", module.read_text("utf-8"), re.M)
+        if target != package
+    }
+    assert drawn == imported
+    assert set(names.values()) == packages
+
+
+@pytest.mark.parametrize(
+    "name", ["CONTRIBUTING.md", "docs/glossary.md", "docs/architecture.md", "docs/development.md"]
+)
 def test_every_path_to_code_exists(name: str) -> None:
-    folders = r"(?:core|operator|api|runtime|cluster|deploy|tests|docs|crds|bench)"
-    packages = r"(?:tieline_core|tieline_protocol|tieline_operator|tieline_api|tieline)"
+    folders = r"(?:core|operator|api|runtime|cluster|deploy|console|tests|docs|crds|bench)"
+    packages = r"(?:tieline_core|tieline_engine|tieline_protocol|tieline_operator|tieline_api|tieline)"
     prose = page(name).prose
     places = [*re.findall(rf"`({folders}/[\w./-]*)`", prose), *re.findall(rf"`({packages}/[\w./-]+)`", prose)]
     roots = [ROOT, *(path for path in ROOT.iterdir() if path.is_dir())]
     assert places
     for place in places:
         assert any((root / place).exists() for root in roots), f"{name}: {place}"
+
+
+@pytest.mark.parametrize(
+    "read", [one for one in PAGES if one.path.parent.name == "decisions"], ids=lambda one: one.name
+)
+def test_a_decision_record_is_short_and_has_three_chapters(read: Page) -> None:
+    assert read.chapters() == ["Context", "Decision", "Consequences"]
+    # The list of dependencies is kept current.
+    assert len(read.text.splitlines()) <= 30 or read.path.name.startswith("0001")

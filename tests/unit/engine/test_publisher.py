@@ -11,7 +11,7 @@ from nats.js.errors import APIError, ServerError
 
 from tieline_core.engine.publisher import Published, StreamFullError, is_full, is_task, publish_event
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import EventStreams, hashed
+from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import EventMetadata
 
 STREAMS = EventStreams(new_id(), new_id())
@@ -81,8 +81,8 @@ async def test_an_event_with_a_key_comes_before_its_token_which_may_be_there() -
         await publish(jetstream, event)
         subjects = [subject for subject, _, _ in jetstream.published]
         expected = [
-            STREAMS.keyed_event(hashed("ann"), event.run),
-            *([] if refusals else [STREAMS.key_token(hashed("ann"))]),
+            STREAMS.keyed_event(event.key_hash, event.run),
+            *([] if refusals else [STREAMS.key_token(event.key_hash)]),
         ]
         assert subjects == expected
         assert all("Nats-Msg-Id" not in headers for _, _, headers in jetstream.published[1:])

@@ -30,3 +30,8 @@ def test_a_pod_of_a_cluster_does_not_start_with_a_single_servers_configuration_n
 
 def test_bounds_of_streams_may_add_up_to_more_than_the_volume_has() -> None:
     assert "max_file_store: 1125899906842624\n" in _text()
+
+
+def test_only_the_pod_itself_reaches_the_monitoring_port() -> None:
+    assert 'listen: "0.0.0.0:4222"\n' in _text()
+    assert 'http: "127.0.0.1:8222"\n' in _text()

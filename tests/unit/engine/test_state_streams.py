@@ -2,15 +2,21 @@
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from nats.js.api import DiscardPolicy
 
 from tieline_core.engine.state_streams import (
     OWN,
     StatePlace,
     activation_of_subject,
     environment_of_subject,
+    issues_stream,
     key_of_token,
     key_token,
+    schedules_stream,
+    state_stream,
+    state_streams,
 )
+from tieline_core.engine.streams import StreamLimits
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=40)
 
@@ -55,3 +61,12 @@ def test_a_subject_says_whose_it_is(key: str) -> None:
     assert {environment_of_subject(place.subject(key)) for place in (own, user, schedule)} == {"E"}
     assert [place.key(place.subject(key)) for place in (own, user, schedule)] == [key] * 3
     assert own.key(f"{own.prefix}.~carried-1") is None
+
+
+def test_only_what_nobody_can_delete_makes_room_for_what_is_new() -> None:
+    found = {str(one.name): one.discard for one in state_streams("O", StreamLimits())}
+    assert found == {
+        state_stream("O"): DiscardPolicy.NEW,
+        schedules_stream("O"): DiscardPolicy.NEW,
+        issues_stream("O"): DiscardPolicy.OLD,
+    }

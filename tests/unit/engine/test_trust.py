@@ -13,7 +13,7 @@ import pytest
 
 from tieline_core.engine.streams import StreamLimits, account_limits
 from tieline_core.engine.trust import EngineTrust, InvalidTrustError, new_encryption_key
-from tieline_protocol.engine_credentials import Credentials, InvalidCredentialsError
+from tieline_engine.credentials import Credentials, InvalidCredentialsError
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.nkeys import KeyKind, KeyPair
 

@@ -1,7 +1,8 @@
-"""What one session of the tests leaves for the other one."""
+"""What the sessions of the tests leave for the one that judges."""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def test_a_report_has_each_kind_of_request_once_by_the_account_of_the_deployed_p
     path = tmp_path / "report.json"
     monkeypatch.setenv(reports.WRITTEN, str(path))
     monkeypatch.setenv(reports.READ, str(path))
-    found = [request(account_of("api"), name=name) for name in ("one", "two")]
+    found = [request(account_of("api"), name=name) for name in ("one", "two", "tieline-three")]
     found += [request("somebody"), request("somebody", pod="a-pod")]
     reports.write(["tests/unit/test_one.py"], failed=False, found=found, since=NOW)
     reports.end(path)
@@ -38,7 +39,7 @@ def test_a_report_has_each_kind_of_request_once_by_the_account_of_the_deployed_p
         (deployed_account_of("api"), ""),
         ("somebody", "a-pod"),
     }
-    assert len(report.requests) == 2
+    assert sorted(one.name for one in report.requests) == ["", "", "tieline-three"]
     assert {str(one.right) for one in report.requests} == {"systems.tieline.dev get"}
 
 
@@ -49,3 +50,18 @@ def test_a_session_that_ended_without_a_report_counts_as_failed(
     monkeypatch.setenv(reports.READ, str(path))
     reports.end(path)
     assert reports.read() == reports.Report(failed=True)
+
+
+def test_reports_of_several_sessions_count_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / f"{name}.json" for name in ("one", "two")]
+    monkeypatch.setenv(reports.READ, os.pathsep.join(map(str, paths)))
+    for path, failed in zip(paths, (True, False), strict=True):
+        monkeypatch.setenv(reports.WRITTEN, str(path))
+        found = [request("somebody", pod=path.stem)]
+        reports.write([f"tests/unit/{path.stem}.py"], failed=failed, found=found, since=NOW)
+        reports.end(path)
+    report = reports.read()
+    assert report is not None
+    assert report.modules == ("tests/unit/one.py", "tests/unit/two.py")
+    assert report.failed
+    assert {one.pod for one in report.requests} == {"one", "two"}

@@ -30,7 +30,7 @@ STEPS = st.one_of(
 
 
 @given(steps=st.lists(STEPS, max_size=40))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_in_the_end_the_cache_is_what_the_server_has(steps: list[tuple[Any, ...]]) -> None:
     asyncio.run(_play(steps))
 

@@ -83,7 +83,7 @@ BARE = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "one", "namesp
 
 
 @given(data=st.data(), tree=TREES)
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 def test_exactly_the_chosen_part_is_extracted(data: st.DataObject, tree: Any) -> None:
     fields, part = data.draw(subsets(tree))
     theirs, _ = data.draw(subsets(tree))
@@ -100,7 +100,7 @@ def test_exactly_the_chosen_part_is_extracted(data: st.DataObject, tree: Any) ->
 
 
 @given(data=st.data(), tree=TREES)
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 def test_the_extracted_part_can_be_changed_without_changing_the_object(
     data: st.DataObject, tree: Any
 ) -> None:

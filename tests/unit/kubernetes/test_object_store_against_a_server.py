@@ -27,7 +27,7 @@ STEPS = (
 
 
 @dataclass
-class World:
+class Cluster:
     """A server with its history, a store that follows it, and answers that are still on their way."""
 
     store: Store = field(default_factory=lambda: Store({"colour": lambda obj: [obj["colour"]]}))
@@ -124,7 +124,7 @@ class World:
                 pass
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     steps=st.lists(
         st.tuples(
@@ -137,25 +137,25 @@ class World:
     )
 )
 def test_any_course_of_events_ends_with_what_the_server_has(steps: list[tuple[str, str, str, int]]) -> None:
-    world = World()
+    cluster = Cluster()
     versions: dict[str, int] = {}
     for step in steps:
-        world.step(*step)
-        for obj in world.store.list():
+        cluster.step(*step)
+        for obj in cluster.store.list():
             uid, version = obj["metadata"]["uid"], int(obj["metadata"]["resourceVersion"])
             assert versions.get(uid, 0) <= version, "an object went back"
             versions[uid] = version
-    world.watch(len(world.history))
-    for obj in world.late:
-        world.note(world.store.observe(obj))
+    cluster.watch(len(cluster.history))
+    for obj in cluster.late:
+        cluster.note(cluster.store.observe(obj))
 
-    truth = {("acme", name): obj for name, obj in world.objects.items()}
-    assert {key_of(obj): obj for obj in world.store.list()} == truth
-    assert world.mirror == truth
-    assert len(world.store) == len(truth)
+    truth = {("acme", name): obj for name, obj in cluster.objects.items()}
+    assert {key_of(obj): obj for obj in cluster.store.list()} == truth
+    assert cluster.mirror == truth
+    assert len(cluster.store) == len(truth)
     for colour in ("red", "blue"):
-        found = sorted(obj["metadata"]["name"] for obj in world.store.by_index("colour", colour))
-        assert found == sorted(name for name, obj in world.objects.items() if obj["colour"] == colour)
+        found = sorted(obj["metadata"]["name"] for obj in cluster.store.by_index("colour", colour))
+        assert found == sorted(name for name, obj in cluster.objects.items() if obj["colour"] == colour)
 
 
 def test_versions_that_are_no_numbers_are_followed_in_the_order_in_which_they_come() -> None:

@@ -13,16 +13,17 @@ from tests.unit.oauth.oauth1_provider import OAuth1Provider, signing_provider
 from tests.unit.oauth.token_managers import token_manager
 from tests.unit.oauth.token_shop import Provider, Shop
 from tieline_core.credentials.token_manager import TokenManager
-from tieline_core.oauth.token_client import TokenClient
 from tieline_protocol.egress import Egress
+from tieline_protocol.oauth.token_client import TokenClient
 
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    """The token endpoint, at two paths."""
+    """The token endpoint, at two paths and at one for each tenant."""
     found, app = Provider(), web.Application()
     app.router.add_post("/token", found.token)
     app.router.add_post("/refresh", found.token)
+    app.router.add_post("/tenants/{tenant}/token", found.token)
     async with TestServer(app) as server:
         found.url = str(server.make_url("/token"))
         yield found

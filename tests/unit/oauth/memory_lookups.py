@@ -69,6 +69,7 @@ class MemoryLookups:
         self.objects = list(objects)
         self.secrets: dict[tuple[str, str], dict[str, bytes]] = {}
         self.namespaces = dict(NAMESPACES)
+        self.secret_reads = 0
 
     def put_secret(self, name: str, namespace: str = "acme", **values: str) -> None:
         self.secrets[namespace, name] = {key: value.encode() for key, value in values.items()}
@@ -97,6 +98,7 @@ class MemoryLookups:
         return self.namespaces.get(organisation)
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        self.secret_reads += 1
         return self.secrets.get((namespace, name))
 
     def _all(self, kind: str, namespace: str) -> list[Mapping[str, Any]]:

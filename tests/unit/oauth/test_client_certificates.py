@@ -40,10 +40,10 @@ def identifier(obj: dict[str, Any], item: str = "cert") -> str:
 
 
 async def linked(pem: dict[str, str], login: dict[str, Any], *others: dict[str, Any], **scheme: Any) -> Any:
-    world = MemoryLookups(system(oauth2(mtlsEnabled=True, **scheme), CERTIFICATES), login, *others)
-    world.put_secret("main", code="c")
-    world.put_secret("cert", **pem)
-    return await resolve(world, login, "main")
+    cluster = MemoryLookups(system(oauth2(mtlsEnabled=True, **scheme), CERTIFICATES), login, *others)
+    cluster.put_secret("main", code="c")
+    cluster.put_secret("cert", **pem)
+    return await resolve(cluster, login, "main")
 
 
 async def test_the_connections_own_certificate_comes_first(pem: dict[str, str]) -> None:
@@ -104,10 +104,10 @@ async def test_a_certificate_that_does_not_fit_its_key_is_said(pem: dict[str, st
 
 async def test_a_client_credentials_secret_may_ask_for_it_itself(pem: dict[str, str]) -> None:
     login = connection("login", credential(kind="oauth2-client"), cert())
-    world = MemoryLookups(system(oauth2(grant="clientCredentials", client={}), CERTIFICATES), login)
-    world.put_secret("main", clientId="me", clientSecret="s", mTLSEnabled="true")
-    world.put_secret("cert", **pem)
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(system(oauth2(grant="clientCredentials", client={}), CERTIFICATES), login)
+    cluster.put_secret("main", clientId="me", clientSecret="s", mTLSEnabled="true")
+    cluster.put_secret("cert", **pem)
+    found = await resolve(cluster, login, "main")
     assert found.certificate_id == identifier(login)
 
 

@@ -52,13 +52,20 @@ def grant(
     )
 
 
-async def found(*objects: dict[str, Any], client: dict[str, Any] | None = None, **scheme: Any) -> Resolved:
+async def found(
+    *objects: dict[str, Any],
+    client: dict[str, Any] | None = None,
+    variables: dict[str, str] | None = None,
+    inputs: list[dict[str, Any]] | None = None,
+    **scheme: Any,
+) -> Resolved:
     shop = system(oauth2(client=client or OF_THE_OWNER, **scheme))
-    world = MemoryLookups(shop, LOGIN, HOLDER, OWNERS_SYSTEM, *objects)
-    world.put_secret("main", code="c0de")
+    shop["spec"] |= {"variables": variables or {}, "inputs": inputs or []}
+    cluster = MemoryLookups(shop, LOGIN, HOLDER, OWNERS_SYSTEM, *objects)
+    cluster.put_secret("main", code="c0de")
     for name in ("client", "other"):
-        world.put_secret(name, "owner", clientId="app", clientSecret=SECRET)
-    return await resolve(world, LOGIN, "main")
+        cluster.put_secret(name, "owner", clientId="app", clientSecret=SECRET)
+    return await resolve(cluster, LOGIN, "main")
 
 
 async def test_a_granted_credential_is_used() -> None:
@@ -113,23 +120,38 @@ async def test_a_grant_in_the_borrowers_own_namespace_grants_nothing() -> None:
 async def test_a_namespace_that_claims_the_borrowers_id_borrows_nothing() -> None:
     shop = system(oauth2(client=OF_THE_OWNER), namespace="impostor")
     login = {**LOGIN, "metadata": {**LOGIN["metadata"], "namespace": "impostor"}}
-    world = MemoryLookups(shop, login, HOLDER, OWNERS_SYSTEM, grant())
-    world.put_secret("main", "impostor", code="c")
-    world.put_secret("client", "owner", clientId="app", clientSecret=SECRET)
-    world.organisation_of = lambda namespace: ACME  # type: ignore[method-assign]
-    assert (await resolve(world, login, "main")).problems[0].reason == "CredentialNotFound"
+    cluster = MemoryLookups(shop, login, HOLDER, OWNERS_SYSTEM, grant())
+    cluster.put_secret("main", "impostor", code="c")
+    cluster.put_secret("client", "owner", clientId="app", clientSecret=SECRET)
+    cluster.organisation_of = lambda namespace: ACME  # type: ignore[method-assign]
+    assert (await resolve(cluster, login, "main")).problems[0].reason == "CredentialNotFound"
 
 
 async def test_the_secret_goes_to_the_owners_token_url_and_to_no_other() -> None:
     """Whoever borrows writes the scheme: without this they would have the secret sent to themselves."""
+    stolen: dict[str, Any]
     for stolen in (
         {"tokenUrl": "https://evil.example/token"},
         {"refreshUrl": "https://evil.example/refresh"},
+        {"tokenRequest": {"longLived": {"url": "https://evil.example/long", "grantType": "x"}}},
     ):
         resolved = await found(grant(), **stolen)
         assert resolved.endpoint is None
         assert [problem.reason for problem in resolved.problems] == ["UrlNotGranted"]
         assert SECRET not in str(resolved)
+
+
+async def test_no_variable_takes_the_secret_out_of_a_granted_domain() -> None:
+    granted = grant(tokenUrls=["https://{shop}.shop.example/token", "https://{host}/token"])
+    inside = await found(granted, tokenUrl="https://{shop}.shop.example/token", variables={"shop": "eu"})
+    assert inside.endpoint is not None
+    assert inside.endpoint.token_url == "https://eu.shop.example/token"
+    inputs = [{"name": "host", "hosts": ["evil.example"]}]
+    outside = await found(
+        granted, tokenUrl="https://{host}/token", variables={"host": "evil.example"}, inputs=inputs
+    )
+    assert outside.endpoint is None
+    assert [problem.reason for problem in outside.problems] == ["UrlNotGranted"]
 
 
 async def test_the_owner_may_say_which_token_urls() -> None:
@@ -160,9 +182,9 @@ async def test_ones_own_organisation_needs_no_grant() -> None:
         credentials=[credential("mine", "oauth2-client", credentialId="shared")],
     )
     shop = system(oauth2(client={**OF_THE_OWNER, "organisationId": ACME}))
-    world = MemoryLookups(shop, LOGIN, holder)
-    world.put_secret("main", code="c")
-    world.put_secret("mine", clientId="app", clientSecret="own")
-    resolved = await resolve(world, LOGIN, "main")
+    cluster = MemoryLookups(shop, LOGIN, holder)
+    cluster.put_secret("main", code="c")
+    cluster.put_secret("mine", clientId="app", clientSecret="own")
+    resolved = await resolve(cluster, LOGIN, "main")
     assert resolved.endpoint is not None
     assert resolved.endpoint.client_secret == "own"

@@ -8,7 +8,12 @@ from tests.unit.oauth.oauth1_consumer import METHODS, STYLES, consumer, endpoint
 from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider
 from tieline_core.oauth.oauth1_requests import Consumer, ParameterError, authorization_url, check_params
 from tieline_core.oauth.oauth1_tokens import Issued, temporary_credentials, token_credentials
-from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, TokenClient, UnreachableError
+from tieline_protocol.oauth.token_client import (
+    MisconfiguredError,
+    RefusedError,
+    TokenClient,
+    UnreachableError,
+)
 
 CALLBACK = "https://tieline.example/oauth2/callback?state=S.1"
 
@@ -64,15 +69,15 @@ async def test_each_parameter_goes_where_its_location_says_under_its_target_name
             "parameterName": "later",
             "location": "LOCATION_QUERY",
             "value": "no",
-            "usages": ["USAGE_TOKEN_REQUEST_ENDPOINT"],
+            "usages": "USAGE_TOKEN_REQUEST_ENDPOINT",
         },
         {
             "parameterName": "now",
             "location": "LOCATION_QUERY",
             "value": "yes",
-            "usages": ["USAGE_TEMP_CREDENTIAL_ENDPOINT"],
+            "usages": "USAGE_TEMP_CREDENTIAL_ENDPOINT",
         },
-        {"parameterName": "any", "location": "LOCATION_QUERY", "value": "yes", "usages": ["USAGE_UNKNOWN"]},
+        {"parameterName": "any", "location": "LOCATION_QUERY", "value": "yes", "usages": "USAGE_UNKNOWN"},
     ]
     first = endpoint(f"{signing.url}/{{name}}/temporary", *params)
     await temporary_credentials(client, first, consumer(), callback=CALLBACK, params={})

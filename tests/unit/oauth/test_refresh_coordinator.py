@@ -13,7 +13,7 @@ from tieline_core.kubernetes.errors import Conflict, Unavailable
 from tieline_core.kubernetes.resources import Resource
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.refresh_coordinator import RefreshCoordinator
-from tieline_core.oauth.token_client import RefusedError, TokenError, Tokens, UnreachableError
+from tieline_protocol.oauth.token_client import RefusedError, TokenError, Tokens, UnreachableError
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -1,13 +1,20 @@
 """From a connection's credential to the token request it stands for."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.unit.oauth.memory_lookups import TOKEN_URL, MemoryLookups, credential, make, oauth2, system
 from tieline_core.credentials.resolver import Grant, Resolved, resolve
+from tieline_core.oauth.token_secret_codec import StoredTokens
 from tieline_core.resources.auth_schemes import OAuth2Client
 from tieline_core.systems import filled
+from tieline_protocol.oauth.kept import NOTHING, Kept
+from tieline_protocol.oauth.token_client import Tokens
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def connection(*credentials: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -29,10 +36,10 @@ async def test_a_code_is_exchanged_as_the_schemes_client_with_the_secret_of_the_
         client={"clientId": "app", "secretRef": {"name": "app"}},
     )
     shop, login = system(scheme), connection(credential(kind="oauth2-code"))
-    world = MemoryLookups(shop, login)
-    world.put_secret("main", code="c0de", state="st")
-    world.put_secret("app", clientSecret="s3cret")
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(shop, login)
+    cluster.put_secret("main", code="c0de", state="st")
+    cluster.put_secret("app", clientSecret="s3cret")
+    found = await resolve(cluster, login, "main")
     assert found.problems == ()
     assert (found.grant, found.pkce) == (Grant.AUTHORIZATION_CODE, True)
     assert found.inputs == {"code": "c0de", "state": "st"}
@@ -47,9 +54,9 @@ async def test_a_code_is_exchanged_as_the_schemes_client_with_the_secret_of_the_
 
 async def test_a_public_client_needs_no_secret() -> None:
     login = connection(credential(kind="oauth2-code"))
-    world = MemoryLookups(system(oauth2(pkce=True)), login)
-    world.put_secret("main", code="c0de")
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(system(oauth2(pkce=True)), login)
+    cluster.put_secret("main", code="c0de")
+    found = await resolve(cluster, login, "main")
     assert found.endpoint is not None
     assert found.endpoint.client_secret == ""
 
@@ -58,14 +65,16 @@ async def test_client_credentials_come_from_the_connections_own_secret_which_may
     None
 ):
     login = connection(credential(kind="oauth2-client"))
-    world = MemoryLookups(system(oauth2(grant="clientCredentials", client={}, defaultScopes=["read"])), login)
-    world.put_secret("main", clientId="me", clientSecret="s")
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(
+        system(oauth2(grant="clientCredentials", client={}, defaultScopes=["read"])), login
+    )
+    cluster.put_secret("main", clientId="me", clientSecret="s")
+    found = await resolve(cluster, login, "main")
     assert found.grant is Grant.CLIENT_CREDENTIALS
     assert found.scopes == ("read",)
     assert found.endpoint is not None
     assert found.endpoint.client_id == "me"
-    world.put_secret(
+    cluster.put_secret(
         "main",
         clientId="me",
         clientSecret="s",
@@ -73,7 +82,7 @@ async def test_client_credentials_come_from_the_connections_own_secret_which_may
         scopes="write all",
         additionalParams="a=b",
     )
-    found = await resolve(world, login, "main")
+    found = await resolve(cluster, login, "main")
     assert found.scopes == ("write", "all")
     assert found.endpoint is not None
     assert found.endpoint.token_url == "https://eu.shop.example/token"
@@ -90,15 +99,15 @@ async def test_the_credential_that_the_scheme_names_holds_the_client() -> None:
         credentials=[credential("client", "oauth2-client", credentialId="shop-client")],
     )
     login = connection(credential(kind="oauth2-password"))
-    world = MemoryLookups(system(oauth2(grant="password", client=client)), login, holder)
-    world.put_secret("main", username="ada", password="pw")
-    world.put_secret("client", clientId="app", clientSecret="s")
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(system(oauth2(grant="password", client=client)), login, holder)
+    cluster.put_secret("main", username="ada", password="pw")
+    cluster.put_secret("client", clientId="app", clientSecret="s")
+    found = await resolve(cluster, login, "main")
     assert found.grant is Grant.PASSWORD
     assert found.inputs == {"username": "ada", "password": "pw"}
     assert found.endpoint is not None
     assert (found.endpoint.client_id, found.endpoint.client_secret) == ("app", "s")
-    assert (await resolve(world, holder, "client")).grant is None, "a client for others asks for nothing"
+    assert (await resolve(cluster, holder, "client")).grant is None, "a client for others asks for nothing"
 
 
 async def test_the_credential_that_was_named_when_the_flow_began_stands_in_for_the_schemes() -> None:
@@ -110,10 +119,10 @@ async def test_the_credential_that_was_named_when_the_flow_began_stands_in_for_t
         credentials=[credential("client", "oauth2-client", credentialId="other")],
     )
     login = connection(credential(kind="oauth2-code"))
-    world = MemoryLookups(system(oauth2()), login, holder)
-    world.put_secret("main", code="c")
-    world.put_secret("client", clientId="other-app", clientSecret="s")
-    found = await resolve(world, login, "main", client=OAuth2Client(credential_id="other", client_id="x"))
+    cluster = MemoryLookups(system(oauth2()), login, holder)
+    cluster.put_secret("main", code="c")
+    cluster.put_secret("client", clientId="other-app", clientSecret="s")
+    found = await resolve(cluster, login, "main", client=OAuth2Client(credential_id="other", client_id="x"))
     assert found.endpoint is not None
     assert found.endpoint.client_id == "other-app"
 
@@ -148,11 +157,11 @@ async def test_a_connections_own_scheme_sends_the_client_of_another_one_only_whe
     more = {"refreshUrl": refresh_url} if refresh_url else {}
     login, holder = connection(_own_scheme(token_url, **more)), _clients()
     shop = system(oauth2(), oauth2("eu", tokenUrl="https://eu.shop.example/token"))
-    world = MemoryLookups(shop, login, holder)
-    world.put_secret("main", code="c")
-    world.put_secret("client", clientId="app", clientSecret="s3cret")
+    cluster = MemoryLookups(shop, login, holder)
+    cluster.put_secret("main", code="c")
+    cluster.put_secret("client", clientId="app", clientSecret="s3cret")
     client = OAuth2Client(credential_id="shop-client") if stands_in else None
-    found = await resolve(world, login, "main", client=client)
+    found = await resolve(cluster, login, "main", client=client)
     assert reasons(found) == ([] if sent else ["UrlNotGranted"])
     assert (found.endpoint is not None) is sent
     if not sent:
@@ -171,10 +180,10 @@ async def test_the_client_goes_where_its_own_connections_own_scheme_says(
 ) -> None:
     holding, login = _clients(authSchemeConfig=held), connection(_own_scheme("https://own.example/token"))
     del holding["spec"]["credentials"][0]["authSchemeConfigId"]
-    world = MemoryLookups(login, holding)
-    world.put_secret("main", code="c")
-    world.put_secret("client", clientId="app", clientSecret="s")
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(login, holding)
+    cluster.put_secret("main", code="c")
+    cluster.put_secret("client", clientId="app", clientSecret="s")
+    found = await resolve(cluster, login, "main")
     assert reasons(found) == (["UrlNotGranted"] if told else [])
     assert told is None or told in found.problems[0].message
 
@@ -182,10 +191,10 @@ async def test_the_client_goes_where_its_own_connections_own_scheme_says(
 async def test_a_connections_own_scheme_sends_a_client_of_this_connection_anywhere() -> None:
     client = credential("client", "oauth2-client", credentialId="shop-client")
     login = connection(_own_scheme("https://elsewhere.example/token"), client)
-    world = MemoryLookups(system(oauth2()), login)
-    world.put_secret("main", code="c")
-    world.put_secret("client", clientId="app", clientSecret="s")
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(system(oauth2()), login)
+    cluster.put_secret("main", code="c")
+    cluster.put_secret("client", clientId="app", clientSecret="s")
+    found = await resolve(cluster, login, "main")
     assert found.endpoint is not None
     assert found.endpoint.client_secret == "s"
 
@@ -231,10 +240,10 @@ async def test_what_a_connector_says_counts_for_the_systems_that_follow_it_alone
         login["spec"]["systemRef"] = {"name": "orders"}
         client = OAuth2Client(credential_id="shop-client")
         objects = [login, _following(oauth2("orders", tokenUrl=FOLLOWED), name="orders")]
-    world = MemoryLookups(held_by, _clients(), *objects)
-    world.put_secret("main", code="c", state="s")
-    world.put_secret("client", clientId="app", clientSecret="s3cret")
-    found = await resolve(world, login, "main", client=client)
+    cluster = MemoryLookups(held_by, _clients(), *objects)
+    cluster.put_secret("main", code="c", state="s")
+    cluster.put_secret("client", clientId="app", clientSecret="s3cret")
+    found = await resolve(cluster, login, "main", client=client)
     assert reasons(found) == ([] if sent else ["UrlNotGranted"])
     assert (found.endpoint is not None) is sent
 
@@ -257,10 +266,10 @@ async def test_a_password_takes_the_client_of_another_connection_only_where_that
     )
     del item["authSchemeConfigId"]
     login = connection(item)
-    world = MemoryLookups(system(oauth2()), login, _clients())
-    world.put_secret("main", username="ada", password="pw")
-    world.put_secret("client", clientId="app", clientSecret="s3cret")
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(system(oauth2()), login, _clients())
+    cluster.put_secret("main", username="ada", password="pw")
+    cluster.put_secret("client", clientId="app", clientSecret="s3cret")
+    found = await resolve(cluster, login, "main")
     assert found.grant is Grant.PASSWORD
     assert reasons(found) == ([] if sent else ["UrlNotGranted"])
     assert (found.endpoint is not None) is sent
@@ -278,10 +287,10 @@ async def test_client_credentials_are_the_connections_own_whatever_else_names_a_
     item = credential(kind="oauth2-client", authSchemeConfig=scheme)
     del item["authSchemeConfigId"]
     login = connection(item)
-    world = MemoryLookups(system(oauth2()), login, _clients())
-    world.put_secret("main", clientId="mine", clientSecret="my-own")
-    world.put_secret("client", clientId="app", clientSecret="s3cret")
-    found = await resolve(world, login, "main", client=chosen)
+    cluster = MemoryLookups(system(oauth2()), login, _clients())
+    cluster.put_secret("main", clientId="mine", clientSecret="my-own")
+    cluster.put_secret("client", clientId="app", clientSecret="s3cret")
+    found = await resolve(cluster, login, "main", client=chosen)
     assert found.endpoint is not None
     assert (found.endpoint.client_id, found.endpoint.client_secret) == ("mine", "my-own")
 
@@ -298,15 +307,15 @@ async def test_a_client_that_the_authorisation_chose_goes_only_where_its_holders
         other = system(oauth2(**fields), name="other")
         login = connection(credential(kind="oauth2-code"))
         login["spec"]["systemRef"] = {"name": "other"}
-        world = MemoryLookups(system(oauth2()), other, login, _clients())
+        cluster = MemoryLookups(system(oauth2()), other, login, _clients())
     else:
         item = credential(kind="oauth2-code", authSchemeConfig=oauth2("own", **fields))
         del item["authSchemeConfigId"]
         login = connection(item, client)
-        world = MemoryLookups(system(oauth2()), login)
-    world.put_secret("main", code="c", state="s")
-    world.put_secret("client", clientId="app", clientSecret="s3cret")
-    found = await resolve(world, login, "main", client=OAuth2Client(credential_id="shop-client"))
+        cluster = MemoryLookups(system(oauth2()), login)
+    cluster.put_secret("main", code="c", state="s")
+    cluster.put_secret("client", clientId="app", clientSecret="s3cret")
+    found = await resolve(cluster, login, "main", client=OAuth2Client(credential_id="shop-client"))
     assert reasons(found) == (["UrlNotGranted"] if elsewhere else [])
     assert (found.endpoint is None) is bool(elsewhere)
 
@@ -324,23 +333,23 @@ async def test_a_connections_own_scheme_of_oauth1_names_consumers_of_this_connec
         (connection(item), [_clients()], ["CredentialNotGranted"]),
         (connection(item, credential("client", "oauth2-client", credentialId="shop-client")), [], []),
     ):
-        world = MemoryLookups(system(oauth2()), login, *others)
-        world.put_secret("main", oauthToken="t", **back)
-        world.put_secret("client", clientId="app", clientSecret="s3cret")
-        found = await resolve(world, login, "main")
+        cluster = MemoryLookups(system(oauth2()), login, *others)
+        cluster.put_secret("main", oauthToken="t", **back)
+        cluster.put_secret("client", clientId="app", clientSecret="s3cret")
+        found = await resolve(cluster, login, "main")
         assert reasons(found) == wanted
         assert (found.oauth1 is not None) is (authorised and not wanted)
 
 
 async def test_given_tokens_without_a_refresh_token_need_nothing_else_to_be_right() -> None:
     login = connection(credential())
-    world = MemoryLookups(system(oauth2(client={})), login)
-    world.put_secret("main", accessToken="at", expiresAt="2026-02-01T00:00:00Z")
-    found = await resolve(world, login, "main")
+    cluster = MemoryLookups(system(oauth2(client={})), login)
+    cluster.put_secret("main", accessToken="at", expiresAt="2026-02-01T00:00:00Z")
+    found = await resolve(cluster, login, "main")
     assert (found.grant, found.endpoint, found.problems) == (Grant.TOKEN, None, ())
     assert found.inputs == {"accessToken": "at", "expiresAt": "2026-02-01T00:00:00Z"}
-    world.put_secret("main", accessToken="at", refreshToken="rt")
-    assert reasons(await resolve(world, login, "main")) == ["ClientMissing"]
+    cluster.put_secret("main", accessToken="at", refreshToken="rt")
+    assert reasons(await resolve(cluster, login, "main")) == ["ClientMissing"]
 
 
 @pytest.mark.parametrize(
@@ -361,6 +370,12 @@ async def test_given_tokens_without_a_refresh_token_need_nothing_else_to_be_righ
         (oauth2(client={"secretRef": {"name": "gone"}}), "oauth2-code", {"code": "c"}, "SecretNotFound"),
         (oauth2(client={}), "oauth2-code", {"code": "c"}, "ClientMissing"),
         (oauth2(tokenUrl="https://{shop}.example/token"), "oauth2-code", {"code": "c"}, "UrlWrong"),
+        (
+            oauth2(tokenUrl="https://{shop}.shop.example/token"),
+            "oauth2-code",
+            {"code": "c"},
+            "VariableMissing",
+        ),
         (oauth2(tokenUrl="https://me:pw@shop.example/"), "oauth2-code", {"code": "c"}, "UrlWrong"),
         (oauth2("another"), "oauth2-code", {"code": "c"}, "AuthSchemeNotFound"),
         (oauth2(mtlsEnabled=True), "oauth2-code", {"code": "c"}, "CertificateNotFound"),
@@ -370,10 +385,10 @@ async def test_what_stands_in_the_way_is_said(
     scheme: dict[str, Any], kind: str, values: dict[str, str] | None, expected: str
 ) -> None:
     login = connection(credential(kind=kind))
-    world = MemoryLookups(system(scheme), login)
+    cluster = MemoryLookups(system(scheme), login)
     if values is not None:
-        world.put_secret("main", **values)
-    found = await resolve(world, login, "main")
+        cluster.put_secret("main", **values)
+    found = await resolve(cluster, login, "main")
     assert expected in reasons(found)
     assert found.endpoint is None
     assert all(problem.message.count(" ") > 4 for problem in found.problems)
@@ -383,31 +398,137 @@ async def test_other_schemes_and_credentials_have_no_token_request() -> None:
     login = connection(
         credential("key", "string", "key"), credential("token", "oauth2-token", "none"), credential("x")
     )
-    world = MemoryLookups(system({"id": "key", "type": "api-key"}, {"id": "none", "type": "none"}), login)
-    assert await resolve(world, login, "key") == Resolved()
-    assert await resolve(world, login, "token") == Resolved()
-    assert await resolve(world, login, "nobody") == Resolved()
+    cluster = MemoryLookups(system({"id": "key", "type": "api-key"}, {"id": "none", "type": "none"}), login)
+    assert await resolve(cluster, login, "key") == Resolved()
+    assert await resolve(cluster, login, "token") == Resolved()
+    assert await resolve(cluster, login, "nobody") == Resolved()
 
 
 async def test_new_inputs_have_a_new_source_and_a_new_client_secret_another_client_mark() -> None:
     scheme = oauth2(client={"clientId": "app", "secretRef": {"name": "app"}})
     login = connection(credential(kind="oauth2-code"))
-    world = MemoryLookups(system(scheme), login)
-    world.put_secret("main", code="one")
-    world.put_secret("app", clientSecret="a")
-    first = await resolve(world, login, "main")
-    world.put_secret("app", clientSecret="b")
-    rotated = await resolve(world, login, "main")
-    world.put_secret("main", code="two")
-    newer = await resolve(world, login, "main")
+    cluster = MemoryLookups(system(scheme), login)
+    cluster.put_secret("main", code="one")
+    cluster.put_secret("app", clientSecret="a")
+    first = await resolve(cluster, login, "main")
+    cluster.put_secret("app", clientSecret="b")
+    rotated = await resolve(cluster, login, "main")
+    cluster.put_secret("main", code="two")
+    newer = await resolve(cluster, login, "main")
     assert first.source == rotated.source != newer.source
     assert first.asked_as != rotated.asked_as == newer.asked_as
 
 
 async def test_a_new_client_secret_is_a_new_source_where_it_is_all_that_tokens_come_from() -> None:
     login = connection(credential(kind="oauth2-client"))
-    world = MemoryLookups(system(oauth2(grant="clientCredentials", client={})), login)
-    world.put_secret("main", clientId="me", clientSecret="a")
-    first = await resolve(world, login, "main")
-    world.put_secret("main", clientId="me", clientSecret="b")
-    assert (await resolve(world, login, "main")).source != first.source
+    cluster = MemoryLookups(system(oauth2(grant="clientCredentials", client={})), login)
+    cluster.put_secret("main", clientId="me", clientSecret="a")
+    first = await resolve(cluster, login, "main")
+    cluster.put_secret("main", clientId="me", clientSecret="b")
+    assert (await resolve(cluster, login, "main")).source != first.source
+
+
+OF_SHOP = {"keep": [{"path": "shop", "variable": "shop"}]}
+
+
+def stored_after(found: Resolved, kept: Kept) -> StoredTokens:
+    """Tokens of these inputs, with what was kept of the answer."""
+    tokens = Tokens(access_token="at", refresh_token="rt", issued_at=NOW, kept=kept)
+    return StoredTokens(tokens=tokens, source=found.source)
+
+
+@pytest.mark.parametrize(
+    ("kind", "grant"), [("oauth2-code", "authorizationCode"), ("oauth2-password", "password")]
+)
+async def test_a_refresh_url_may_have_a_variable_that_the_first_answer_brings(kind: str, grant: str) -> None:
+    template = "https://{shop}.shop.example/token"
+    login = connection(credential(kind=kind))
+    cluster = MemoryLookups(system(oauth2(grant=grant, refreshUrl=template, tokenAnswer=OF_SHOP)), login)
+    cluster.put_secret("main", code="c0de", state="st", username="ada", password="pw")
+    first = await resolve(cluster, login, "main")
+    assert (reasons(first), first.endpoint and first.endpoint.refresh_url) == ([], template)
+    stored = stored_after(first, Kept(variables={"shop": "mine"}))
+    later = await resolve(cluster, login, "main", stored=stored)
+    assert later.endpoint is not None
+    assert later.endpoint.refresh_url == "https://mine.shop.example/token"
+    assert (later.source, later.asked_as) == (first.source, first.asked_as)
+    other = await resolve(cluster, login, "main", stored=replace(stored, source="another"))
+    assert other.kept == NOTHING, "another consent begins anew"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"refreshUrl": "https://{shop}.shop.example/token"},
+        {
+            "afterToken": {
+                "url": "https://{shop}.shop.example/me",
+                "keep": [{"path": "s", "variable": "shop"}],
+            }
+        },
+        {"tokenRequest": {"longLived": {"url": "https://{shop}.shop.example/longer", "grantType": "longer"}}},
+    ],
+    ids=["refreshUrl", "afterToken", "longLived"],
+)
+async def test_a_variable_that_nothing_gives_is_said(fields: dict[str, Any]) -> None:
+    login = connection(credential(kind="oauth2-code"))
+    for more, wanted in (({}, ["VariableMissing"]), ({"tokenAnswer": OF_SHOP}, [])):
+        cluster = MemoryLookups(system(oauth2(**fields, **more)), login)
+        cluster.put_secret("main", code="c0de", state="st")
+        assert reasons(await resolve(cluster, login, "main")) == wanted
+
+
+async def test_a_client_goes_to_no_refresh_url_with_a_variable_that_was_not_granted() -> None:
+    fields = {"refreshUrl": "https://{shop}.elsewhere.example/token", "tokenAnswer": OF_SHOP}
+    login = connection(_own_scheme(TOKEN_URL, **fields))
+    cluster = MemoryLookups(system(oauth2()), login, _clients())
+    cluster.put_secret("main", code="c")
+    cluster.put_secret("client", clientId="app", clientSecret="s3cret")
+    assert reasons(await resolve(cluster, login, "main")) == ["UrlNotGranted"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"hosts": ["*.shop.example"]},
+        {"afterToken": {"url": "https://shop.example/me", "keep": [{"path": "id", "as": "accountId"}]}},
+    ],
+    ids=["hosts", "afterToken"],
+)
+async def test_what_mends_an_answer_that_could_not_be_kept_lifts_its_refusal(fields: dict[str, Any]) -> None:
+    login = connection(credential(kind="oauth2-client"))
+    fingerprints = set()
+    for more in ({}, fields):
+        cluster = MemoryLookups(system(oauth2(grant="clientCredentials", client={}, **more)), login)
+        cluster.put_secret("main", clientId="me", clientSecret="s")
+        fingerprints.add((await resolve(cluster, login, "main")).asked_as)
+    assert len(fingerprints) == 2
+
+
+async def test_what_was_kept_since_counts_more_than_the_callback() -> None:
+    keep = {"keep": [{"parameter": "shop", "variable": "shop"}]}
+    login = connection(credential(kind="oauth2-code"))
+    cluster = MemoryLookups(system(oauth2(authorization=keep, tokenAnswer=OF_SHOP)), login)
+    cluster.put_secret("main", code="c0de", state="st", callback="shop=old")
+    found = await resolve(cluster, login, "main")
+    assert found.kept.variables == {"shop": "old"}
+    stored = stored_after(found, Kept(variables={"shop": "new"}))
+    assert (await resolve(cluster, login, "main", stored=stored)).kept.variables == {"shop": "new"}
+
+
+OF_REGION = {
+    "tokenUrl": "https://{region}.shop.example/token",
+    "authorization": {"keep": [{"parameter": "region", "variable": "region", "pattern": "^(eu|us)$"}]},
+}
+
+
+async def test_a_token_url_that_the_callback_completes_is_no_problem_of_the_connection() -> None:
+    login = connection(credential(kind="oauth2-code"))
+    cluster = MemoryLookups(system(oauth2(**OF_REGION)), login)
+    cluster.put_secret("main", code="c0de", state="st", callback="region=eu")
+    found = await resolve(cluster, login, "main")
+    assert found.endpoint is not None
+    assert (found.problems, found.endpoint.token_url) == ((), "https://eu.shop.example/token")
+    cluster.put_secret("main", code="x", state="x", callback="x")
+    assert [one.reason for one in (await resolve(cluster, login, "main")).problems] == ["VariableMissing"]
+    assert (await resolve(cluster, login, "main", stand_ins=True)).problems == ()

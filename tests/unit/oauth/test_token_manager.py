@@ -11,7 +11,7 @@ from tests.unit.oauth.token_shop import NOW, Provider, Shop, kept
 from tieline_core.credentials.token_manager import UnresolvedError
 from tieline_core.identity.names import tokens_name
 from tieline_core.oauth import token_secret_codec
-from tieline_core.oauth.token_client import RefusedError
+from tieline_protocol.oauth.token_client import RefusedError
 
 
 async def test_client_credentials_are_fetched_and_fetched_again(
@@ -119,3 +119,16 @@ async def test_a_storm_of_calls_is_one_look_at_the_cluster(provider: Provider, t
     found = await asyncio.gather(*(kept(token_manager, shop, rejected="at1") for _ in range(200)))
     assert {one.access_token for one in found} == {"at2"}
     assert shop.kube.reads <= 2
+
+
+async def test_a_refresh_goes_where_the_first_answer_said(provider: Provider, token_manager_of: Any) -> None:
+    refresh_url = provider.url.replace("/token", "/tenants/{tenant}/token")
+    keep = {"keep": [{"path": "tenant", "variable": "tenant"}]}
+    shop = Shop(provider, "oauth2-password", grant="password", refreshUrl=refresh_url, tokenAnswer=keep)
+    shop.store(username="ada", password="pa&ss")
+    provider.answers = [{"tenant": "b"}]
+    await kept(token_manager_of(shop), shop)
+    read, shop.lookups.secret_reads = shop.lookups.secret_reads, 0
+    assert (await kept(token_manager_of(shop), shop, rejected="at1")).access_token == "at2"
+    assert provider.paths == ["/token", "/tenants/b/token"]
+    assert (read, shop.lookups.secret_reads) == (1, 1), "the credential is resolved once"

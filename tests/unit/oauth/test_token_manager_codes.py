@@ -13,7 +13,7 @@ from tests.unit.oauth.token_shop import CALLBACK, NOW, PKCE, Provider, Shop, kep
 from tieline_core.credentials.grant_request import UnresolvedError
 from tieline_core.credentials.token_manager import CLIENT
 from tieline_core.oauth import token_secret_codec
-from tieline_core.oauth.token_client import RefusedError, UnreachableError
+from tieline_protocol.oauth.token_client import RefusedError, UnreachableError
 
 
 async def test_a_code_is_exchanged_with_verifier_and_redirect_and_its_tokens_have_a_secret_of_their_own(
@@ -232,3 +232,101 @@ async def test_a_client_that_the_authorisation_chose_is_sent_to_no_url_of_the_co
     with pytest.raises(UnresolvedError, match="its secret may be sent to"):
         await kept(token_manager, shop)
     assert len(provider.asked) == before
+
+
+@pytest.mark.parametrize(
+    ("accounts", "client", "refresh_token"),
+    [
+        (("a", "a"), "app", "rt1"),
+        ((None, None), "app", "rt1"),
+        (("a", "b"), "app", None),
+        (("a", "a"), "other", None),
+    ],
+    ids=["same account", "unknown account", "another account", "another client"],
+)
+async def test_a_second_consent_without_a_refresh_token_keeps_the_old_one(
+    provider: Provider,
+    token_manager_of: Any,
+    accounts: tuple[str | None, str | None],
+    client: str,
+    refresh_token: str | None,
+) -> None:
+    shop = Shop(provider, "oauth2-code", tokenAnswer={"keep": [{"path": "sub", "as": "accountId"}]})
+    await shop.authorise()
+    first, second = accounts
+    provider.answers = [{"sub": first}, {"sub": second, "refresh_token": None}]
+    token_manager = token_manager_of(shop)
+    await kept(token_manager, shop)
+    if client != "app":
+        shop.system = copy.deepcopy(shop.system)
+        grant = shop.system["spec"]["authSchemeConfigs"][0]["oauth2"]["grant"]
+        grant["authorizationCode"]["clientId"] = client
+        shop.lookups.objects = [shop.system, shop.connection]
+    await shop.authorise(code="an0ther", client_id=client)
+    found = await kept(token_manager_of(shop), shop)
+    assert (found.access_token, found.refresh_token) == ("at2", refresh_token or "")
+
+
+async def test_a_refresh_token_that_was_refused_does_not_outlive_a_new_consent(
+    provider: Provider, token_manager_of: Any
+) -> None:
+    shop = Shop(provider, "oauth2-code")
+    await shop.authorise()
+    provider.answers = [{}, {"error": "invalid_grant"}, {"refresh_token": None}]
+    token_manager = token_manager_of(shop)
+    await kept(token_manager, shop)
+    shop.now += timedelta(minutes=46)
+    with pytest.raises(RefusedError):
+        await kept(token_manager, shop)
+    await shop.authorise(code="an0ther")
+    found = await kept(token_manager_of(shop), shop)
+    assert (found.access_token, found.refresh_token) == ("at3", "")
+
+
+async def test_a_realm_of_the_callback_is_kept_with_the_tokens(
+    provider: Provider, token_manager_of: Any
+) -> None:
+    keep = [{"parameter": "realmId", "variable": "realm", "pattern": "^[0-9]+$"}]
+    shop = Shop(provider, "oauth2-code", authorization={"keep": keep})
+    state = await shop.authorise()
+    shop.store(code="c0de", state=state, callback=f"?code=c0de&state={state}&realmId=91303")
+    token_manager = token_manager_of(shop)
+    assert (await kept(token_manager, shop)).kept.variables == {"realm": "91303"}
+    shop.now += timedelta(minutes=46)
+    renewed = await kept(token_manager, shop)
+    assert (renewed.access_token, renewed.kept.variables) == ("at2", {"realm": "91303"})
+    state = await shop.authorise(code="next")
+    shop.store(code="next", state=state, callback="realmId=../../evil")
+    with pytest.raises(UnresolvedError, match="does not match its pattern"):
+        await kept(token_manager_of(shop), shop)
+
+
+async def test_a_token_that_is_too_young_is_not_refreshed(provider: Provider, token_manager_of: Any) -> None:
+    shop = Shop(provider, "oauth2-code", refresh={"minimumAge": "50m"})
+    await shop.authorise()
+    token_manager = token_manager_of(shop)
+    await kept(token_manager, shop)
+    shop.now += timedelta(minutes=46)
+    assert (await kept(token_manager, shop)).access_token == "at1"
+    with pytest.raises(UnreachableError) as caught:
+        await kept(token_manager, shop, rejected="at1")
+    assert caught.value.retry_after == 240
+    assert len(provider.asked) == 1
+    shop.now += timedelta(minutes=5)
+    assert (await kept(token_manager, shop)).access_token == "at2"
+
+
+async def test_a_lost_answer_is_asked_for_again_while_the_old_token_is_good(
+    provider: Provider, token_manager_of: Any
+) -> None:
+    shop = Shop(provider, "oauth2-code", refresh={"graceForOldToken": "12s"})
+    await shop.authorise()
+    token_manager = token_manager_of(shop)
+    await kept(token_manager, shop)
+    shop.now += timedelta(minutes=46)
+    provider.answers = [503]
+    with pytest.raises(UnreachableError):
+        await kept(token_manager, shop)
+    shop.now += timedelta(seconds=4)
+    assert (await kept(token_manager, shop)).access_token == "at3"
+    assert [form.get("refresh_token") for form in provider.asked[1:]] == ["rt1", "rt1"]

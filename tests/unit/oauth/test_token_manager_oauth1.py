@@ -17,7 +17,7 @@ from tieline_core.identity.ids import object_id
 from tieline_core.identity.names import tokens_name
 from tieline_core.oauth.oauth1_tokens import temporary_credentials
 from tieline_core.oauth.state_store import OAuthStateStore, PendingAuthorization, new_state
-from tieline_core.oauth.token_client import RefusedError, TokenClient, UnreachableError
+from tieline_protocol.oauth.token_client import RefusedError, TokenClient, UnreachableError
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.oauth.token_shop import Provider, Shop, kept
 from tieline_core.credentials.token_manager import SecretTakenError
 from tieline_core.identity.names import tokens_name
-from tieline_core.oauth.token_client import UnreachableError
+from tieline_protocol.oauth.token_client import UnreachableError
 
 
 async def test_the_tokens_of_a_deleted_connection_are_not_handed_to_its_successor(

@@ -10,7 +10,7 @@ from tests.unit.oauth.memory_lookups import MemoryLookups
 from tieline_core.credentials.token_manager import TokenManager
 from tieline_core.oauth.refresh_coordinator import RefreshCoordinator
 from tieline_core.oauth.state_store import OAuthStateStore
-from tieline_core.oauth.token_client import TokenClient
+from tieline_protocol.oauth.token_client import TokenClient
 
 
 class There(Protocol):

@@ -16,7 +16,7 @@ from tieline_core.credentials.token_manager import FreshTokens, TokenManager
 from tieline_core.identity.ids import object_id
 from tieline_core.identity.names import tokens_name
 from tieline_core.oauth.state_store import OAuthStateStore, PendingAuthorization, new_state
-from tieline_core.oauth.token_client import Tokens
+from tieline_protocol.oauth.token_client import Tokens
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CALLBACK = "https://tieline.example/oauth2/callback"

@@ -16,7 +16,16 @@ from tieline_core.kubernetes import resources as r
 from tieline_core.systems import filled
 from tieline_operator.cache.indexers import CHILD_RESOURCES, INDEXERS, PRIMARY_RESOURCES
 
-ALL = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.JOBS, r.PODS, r.CONFIG_MAPS, r.SECRETS, r.NAMESPACES)
+ALL = (
+    *PRIMARY_RESOURCES,
+    *CHILD_RESOURCES,
+    r.JOBS,
+    r.PODS,
+    r.CONFIG_MAPS,
+    r.SECRETS,
+    r.NAMESPACES,
+    r.ORGANISATION_RECORDS,
+)
 
 
 class FakeLister:
@@ -231,12 +240,12 @@ class FakeCluster:
         return stored
 
 
-def files_of(world: FakeCluster, names: Iterable[str]) -> dict[str, bytes]:
+def files_of(cluster: FakeCluster, names: Iterable[str]) -> dict[str, bytes]:
     """All that ConfigMaps of these names hold, by key."""
     return {
         key: base64.b64decode(value)
         for name in names
-        for key, value in world.contents[name].get("binaryData", {}).items()
+        for key, value in cluster.contents[name].get("binaryData", {}).items()
     }
 
 

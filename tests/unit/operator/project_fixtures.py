@@ -20,9 +20,9 @@ def reconciling(
     config: Config = CONFIG,
     engine_signer: AccountSigner | None = None,
 ) -> ReconcileLoop:
-    world = FakeCluster(*objects)
-    world.put(r.NAMESPACES, namespace() if organisation else namespace(organisation=None))
-    return ReconcileLoop(world, config=config, engine_signer=engine_signer)
+    cluster = FakeCluster(*objects)
+    cluster.put(r.NAMESPACES, namespace() if organisation else namespace(organisation=None))
+    return ReconcileLoop(cluster, config=config, engine_signer=engine_signer)
 
 
 def source(text: str) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def source(text: str) -> dict[str, Any]:
 
 def change(there: ReconcileLoop, **spec: Any) -> None:
     """A user edits the project."""
-    stored = there.world.edited(r.PROJECTS, "order-sync")
+    stored = there.cluster.edited(r.PROJECTS, "order-sync")
     stored["spec"].update(spec)
     stored["metadata"]["generation"] += 1
 

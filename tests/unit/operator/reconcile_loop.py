@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from tests.unit.operator.fake_cluster import FakeCluster
@@ -33,13 +33,20 @@ from tieline_operator.reconcilers.connections import TokenProblems
 from tieline_operator.reconcilers.notification.deliveries import (
     NO_DELIVERIES,
     NO_RUNS,
+    NO_SCHEDULES,
     Deliveries,
     Runs,
     Schedules,
 )
 from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.project.released_ids import ReleasedIds
 
-CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2)
+CONFIG = Config(
+    runtime_image="runtime:1",
+    api_url="http://api",
+    engine_url=("nats://tieline-engine.tieline-system.svc:4222",),
+    versions_kept=2,
+)
 
 
 class InlinePool:
@@ -75,11 +82,11 @@ class InlineChecker(VariablesChecker):
 
 
 class ReconcileLoop:
-    """A controller over a world in memory, at a time that tests set."""
+    """A controller over a cluster in memory, at a time that tests set."""
 
     def __init__(
         self,
-        world: FakeCluster,
+        cluster: FakeCluster,
         *,
         config: Config = CONFIG,
         token_problems: TokenProblems = lambda _namespace, _name: {},
@@ -87,33 +94,44 @@ class ReconcileLoop:
         engine_signer: AccountSigner | None = None,
         deliveries: Deliveries = NO_DELIVERIES,
         runs: Runs = NO_RUNS,
-        schedules: Schedules | None = None,
+        schedules: Schedules = NO_SCHEDULES,
     ) -> None:
-        self.world = world
+        self.cluster = cluster
         self.now: datetime = NOW
+        self.released = ReleasedIds(now=self._seconds)
         self.requeue_after: float | None = None
         self.signer = engine_signer
         self.queue_level: QueueLevel | None = None
         self.package_entries: dict[str, PackageEntry] | None = {}
         self.packages_asked = 0
         """How often a reconcile wanted them to be read again."""
-        code = ProjectFiles(world, FilesChecker(cast(Pool, InlinePool(files_jobs.answers))))
+        code = ProjectFiles(cluster, FilesChecker(cast(Pool, InlinePool(files_jobs.answers))))
         self._controller = Controller(
-            world,
-            Applier(world, world, world, EventRecorder(world), DriftReporter(world, EventRecorder(world))),
+            cluster,
+            Applier(
+                cluster,
+                cluster,
+                cluster,
+                EventRecorder(cluster),
+                DriftReporter(cluster, EventRecorder(cluster)),
+            ),
             Metrics(),
             reconcilers(
                 config,
                 code,
+                self,
                 token_problems,
                 checker=checker or InlineChecker(),
-                engine=self,
                 deliveries=deliveries,
                 runs=runs,
                 schedules=schedules,
+                released=self.released,
             ),
             now=lambda: self.now,
         )
+
+    def _seconds(self) -> float:
+        return self.now.timestamp()
 
     def packages(self, namespace: str, *, again: bool = False) -> Mapping[str, PackageEntry] | None:
         """The packages in the engine."""
@@ -129,46 +147,51 @@ class ReconcileLoop:
 
     async def until_quiet(self) -> int:
         """Reconciles everything until a round writes nothing. Returns the number of writes."""
-        before = self.world.writes
+        before = self.cluster.writes
         for _ in range(12):
-            round_began = self.world.writes
+            round_began = self.cluster.writes
             for resource in PRIMARY_RESOURCES:
-                for namespace, name in list(self.world.objects[resource]):
+                for namespace, name in list(self.cluster.objects[resource]):
                     await self._controller.reconcile(Key(resource.kind, namespace, name))
-            if self.world.writes == round_began:
+            if self.cluster.writes == round_began:
                 return round_began - before
         raise AssertionError("It never comes to rest")
+
+    async def advance(self, seconds: float) -> None:
+        """Time passes, and everything is reconciled."""
+        self.now += timedelta(seconds=seconds)
+        await self.until_quiet()
 
     async def changed(self, resource: Resource, obj: dict[str, Any]) -> None:
         """Somebody writes ``obj``: reconciles only what the operator's routes lead to, and so on."""
         metadata = obj["metadata"]
-        old = self.world[resource].get(metadata.get("namespace"), metadata["name"])
+        old = self.cluster[resource].get(metadata.get("namespace"), metadata["name"])
         new = {**obj, "status": old["status"]} if old and "status" in old else obj
-        self.world.written.clear()
-        self.world.put(resource, new)
-        waiting = keys_to_enqueue(self.world, resource, Change(old=old, new=new))
+        self.cluster.written.clear()
+        self.cluster.put(resource, new)
+        waiting = keys_to_enqueue(self.cluster, resource, Change(old=old, new=new))
         if resource in PRIMARY_RESOURCES:
             waiting.add(key_of(resource, new))
         for _ in range(200):
             if not waiting:
                 return
             await self._controller.reconcile(waiting.pop())
-            for where, before, after in self.world.written:
-                waiting |= keys_to_enqueue(self.world, where, Change(old=before, new=after))
-            self.world.written.clear()
+            for where, before, after in self.cluster.written:
+                waiting |= keys_to_enqueue(self.cluster, where, Change(old=before, new=after))
+            self.cluster.written.clear()
         raise AssertionError("It never comes to rest")
 
     def ready(self, resource: Resource, name: str) -> tuple[str, str, str]:
-        obj = self.world[resource].get(NAMESPACE, name)
+        obj = self.cluster[resource].get(NAMESPACE, name)
         condition = next(c for c in obj["status"]["conditions"] if c["type"] == "Ready")
         return condition["status"], condition["reason"], condition["message"]
 
     def environment(self, name: str = "production", project: str = "order-sync") -> dict[str, Any]:
-        obj = self.world[r.PROJECTS].get(NAMESPACE, project)
+        obj = self.cluster[r.PROJECTS].get(NAMESPACE, project)
         return next(item for item in obj["status"]["environments"] if item["name"] == name)
 
     def deployment(self, name_part: str = "production") -> Any:
-        found = [d for d in self.world[r.DEPLOYMENTS].list() if name_part in d["metadata"]["name"]]
+        found = [d for d in self.cluster[r.DEPLOYMENTS].list() if name_part in d["metadata"]["name"]]
         return found[0] if found else None
 
     # --- what Kubernetes' controllers and the kubelet would do ------------------------------------------
@@ -180,11 +203,11 @@ class ReconcileLoop:
         deployment = self.deployment(environment)
         template, replicas = deployment["spec"]["template"], deployment["spec"]["replicas"]
         revision = template["metadata"]["annotations"]["tieline.dev/revision"]
-        for (where, name), pod in list(self.world.objects[r.PODS].items()):
+        for (where, name), pod in list(self.cluster.objects[r.PODS].items()):
             mine = pod["metadata"]["labels"]["tieline.dev/environment"] == environment
             same = pod["metadata"]["annotations"]["tieline.dev/revision"] == revision
             if mine and (ready or same or not replicas):
-                del self.world.objects[r.PODS][where, name]
+                del self.cluster.objects[r.PODS][where, name]
         for index in range(replicas):
             metadata = {
                 **template["metadata"],
@@ -196,7 +219,7 @@ class ReconcileLoop:
             }
             conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
             told = {"phase": "Running", "conditions": conditions, **(status or {})}
-            self.world.put(r.PODS, {"metadata": metadata, "status": told})
+            self.cluster.put(r.PODS, {"metadata": metadata, "status": told})
         deployment["status"] = {
             "observedGeneration": 1,
             "replicas": replicas,

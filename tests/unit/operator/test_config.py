@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.identity.certificate_authority import Authority, pem
 from tieline_core.environment_settings import SettingsError
 from tieline_operator.config import Config
 
-NEEDED = {"TIELINE_RUNTIME_IMAGE": "runtime:1", "TIELINE_API_URL": "http://api/"}
+NEEDED = {
+    "TIELINE_RUNTIME_IMAGE": "runtime:1",
+    "TIELINE_API_URL": "http://api/",
+    "TIELINE_ENGINE_URL": "nats://engine",
+}
 
 
-def test_only_the_image_and_the_api_must_be_told() -> None:
+def test_only_image_api_and_engine_are_required() -> None:
     config = Config.from_environment(NEEDED)
     assert (config.workers, config.versions_kept, config.leader_elect) == (8, 20, True)
     assert config.api_url == "http://api"
@@ -34,6 +39,21 @@ def test_what_is_told_is_used() -> None:
     assert (config.workers, config.leader_elect, config.log_level) == (3, False, "DEBUG")
 
 
+def test_authorities_of_the_package_index_are_certificates_and_no_bundle_of_a_machine() -> None:
+    authority = Authority()
+    config = Config.from_environment({**NEEDED, "TIELINE_PACKAGES_CA": authority.ca})
+    assert config.packages_ca == authority.ca.strip()
+    _, key = authority.issue("index")
+    for text, told in (
+        (authority.ca + pem(key), "private key"),
+        ("/etc/ssl/ca.pem", "BEGIN CERTIFICATE"),
+        (authority.ca * 150, "64 KiB"),
+    ):
+        with pytest.raises(SettingsError, match=told) as wrong:
+            Config.from_environment({**NEEDED, "TIELINE_PACKAGES_CA": text})
+        assert text[:40] not in str(wrong.value)
+
+
 def test_everything_that_is_wrong_is_told_at_once() -> None:
     wrong = {
         "TIELINE_API_URL": "api",
@@ -45,7 +65,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     }
     with pytest.raises(SettingsError) as error:
         Config.from_environment(wrong)
-    for name in (*wrong, "TIELINE_RUNTIME_IMAGE"):
+    for name in (*wrong, "TIELINE_RUNTIME_IMAGE", "TIELINE_ENGINE_URL"):
         assert name in str(error.value)
     assert "TIELINE_WORKERS must be a number from 1 to 256, not '0'" in str(error.value)
 
@@ -57,7 +77,8 @@ def test_a_template_that_is_none_is_refused(template: str) -> None:
 
 
 def test_an_empty_variable_counts_as_not_set() -> None:
-    names = [name.upper() for name in Config.model_fields if name not in ("runtime_image", "api_url")]
+    required = ("runtime_image", "api_url", "engine_url")
+    names = [name.upper() for name in Config.model_fields if name not in required]
     for blank in ("", " "):
         assert Config.from_environment(
             {**NEEDED, **{f"TIELINE_{name}": blank for name in names}}
@@ -66,7 +87,8 @@ def test_an_empty_variable_counts_as_not_set() -> None:
 
 def test_settings_made_in_code_do_not_read_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIELINE_WORKERS", "3")
-    assert Config(runtime_image="runtime:1", api_url="http://api").workers == 8
+    made = Config(runtime_image="runtime:1", api_url="http://api", engine_url=("nats://engine",))
+    assert made.workers == 8
 
 
 def test_fields_made_of_several_variables_are_no_variables() -> None:

@@ -83,7 +83,8 @@ def test_objects_and_environments_are_told_by_name_with_a_bound(monkeypatch: pyt
 def test_no_name_is_told_unless_the_administrator_asks() -> None:
     """Whoever reaches the port reads all organisations' metrics."""
     ready, broken = ({"conditions": [{"type": "Ready", "status": status}]} for status in ("True", "False"))
-    states = [{"name": "live", "status": "error"}, {"name": "beta", "status": "error"}, {"name": "new"}]
+    states = [{"name": name, "status": "error"} for name in ("live", "beta", "production")]
+    states.append({"name": "new"})
     metrics = Metrics()
     metrics.watch_objects(
         lambda: {
@@ -92,16 +93,17 @@ def test_no_name_is_told_unless_the_administrator_asks() -> None:
             r.CONNECTORS: [],
         }
     )
-    metrics.watch_organisations(lambda: {"second": OrganisationClaim(id="01E", older="first")})
+    metrics.watch_organisations(lambda: {"second": OrganisationClaim(id="01E", holder="first")})
     text = generate_latest(metrics.registry).decode()
     for name in (NAMESPACE, "order-sync", "good", "bad", "live", "beta", "second", "first"):
         assert f'"{name}"' not in text
     value = metrics.registry.get_sample_value
     ready_by_kind = {kind: value("tieline_operator_object_ready", {"kind": kind}) for kind in KINDS}
     assert ready_by_kind == {"System": 0, "Project": 1, "Connector": 1}
-    assert value("tieline_operator_environment_status", {"status": "error"}) == 2
+    assert value("tieline_operator_environment_status", {"status": "error", "production": "false"}) == 2
+    assert value("tieline_operator_environment_status", {"status": "error", "production": "true"}) == 1
     assert value("tieline_operator_objects_unnamed", {"kind": "System"}) == 2
-    assert value("tieline_operator_objects_unnamed", {"kind": "Environment"}) == 3
+    assert value("tieline_operator_objects_unnamed", {"kind": "Environment"}) == 4
     assert value("tieline_operator_duplicate_organisations") == 1
 
 
@@ -137,12 +139,12 @@ async def test_each_generation_that_is_worked_on_is_a_line_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    world = FakeCluster(system())
-    reconciling = ReconcileLoop(world)
+    cluster = FakeCluster(system())
+    reconciling = ReconcileLoop(cluster)
 
     async def lines(generation: int) -> list[tuple[object, ...]]:
         caplog.clear()
-        world.objects[r.SYSTEMS][NAMESPACE, "shop"]["metadata"]["generation"] = generation
+        cluster.objects[r.SYSTEMS][NAMESPACE, "shop"]["metadata"]["generation"] = generation
         await reconciling.until_quiet()
         return [
             (record.__dict__["kind"], record.__dict__["object"], record.__dict__["generation"])

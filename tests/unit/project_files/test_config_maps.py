@@ -32,20 +32,27 @@ contents = st.one_of(
 )
 
 
+PROJECT = {
+    "apiVersion": "tieline.dev/v1alpha1",
+    "kind": "Project",
+    "metadata": {"name": "order-sync", "namespace": "acme", "uid": "p1"},
+}
+
+
 def stored(files: dict[str, bytes]) -> tuple[list[FilesConfigMap], dict[str, Any]]:
     packs = pack("order-sync", files)
-    maps = {item.name: config_map(item, project="order-sync", namespace="acme") for item in packs}
+    maps = {item.name: config_map(item, PROJECT) for item in packs}
     return [item.reference() for item in packs], maps
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(paths, contents, max_size=8))
 def test_files_come_back_from_their_configmaps_as_they_were(files: dict[str, bytes]) -> None:
     references, maps = stored(files)
     assert dict(unpack(references, maps)) == files
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(paths, contents, max_size=8))
 def test_every_configmap_is_one_that_kubernetes_accepts(files: dict[str, bytes]) -> None:
     _, maps = stored(files)

@@ -21,6 +21,7 @@ from tieline_protocol.python_source import events_in
             {"a", "b.c"},
         ),
         ("integration.event('a')(f)", {"a"}),
+        ("integration.waits_for('a')\nintegration.waits_for('b', match=['id'])", {"a", "b"}),
         ("@integration.webhook('orders')\nasync def f(ctx): ...\nctx.publish('a', {})", set()),
         ("x = getattr(order, 'status')", set()),
     ],
@@ -41,6 +42,8 @@ def test_names_that_stand_in_the_code_are_seen(code: str, expected: set[str]) ->
         "getattr(integration, kind)('a')(f)",
         "integration.event(*NAMES)(f)",
         "integration.event(1)(f)",
+        "integration.waits_for(NAME)",
+        "getattr(integration, 'waits_for')('a')",
     ],
 )
 def test_what_cannot_be_seen_is_said_to_be_unknown(code: str) -> None:

@@ -11,9 +11,10 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.unit.protocol.deploy_cases import CASES, GOOD, UNSAVED, Case
+from tieline.cli.scaffold import CI_FILES
 from tieline_core.project_files.deploy_findings import check_files, has_errors, summary
 from tieline_protocol.missing_modules import missing_modules
-from tieline_protocol.runtime_image import MODULES, PACKAGES, PYTHON
+from tieline_protocol.runtime_image import HOLDS, MODULES, OLDEST_PYTHON, PACKAGES, PYTHON
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,9 +111,10 @@ def test_the_image_holds_what_it_is_said_to_hold() -> None:
 
 def test_the_runtime_imports_only_what_the_image_holds() -> None:
     """The image has the extra `runtime` alone; a development environment has everything."""
-    local = {"cli", "testing"}
+    local = {"cli", "emulator", "testing"}
     found: set[tuple[str, str]] = set()
-    shared = [*(ROOT / "core/tieline_common").rglob("*.py"), *(ROOT / "core/tieline_protocol").rglob("*.py")]
+    packages = ("tieline_common", "tieline_engine", "tieline_protocol")
+    shared = [path for package in packages for path in (ROOT / "core" / package).rglob("*.py")]
     for path in [*(ROOT / "runtime/tieline").rglob("*.py"), *shared]:
         if (
             path.is_relative_to(ROOT / "runtime/tieline")
@@ -129,7 +131,24 @@ def test_the_runtime_imports_only_what_the_image_holds() -> None:
 
 
 def test_the_images_python_is_the_one_of_its_base() -> None:
-    assert f"python{PYTHON[0]}.{PYTHON[1]}/site-packages" in (ROOT / "Dockerfile").read_text()
+    """The Dockerfile names it once, and its build compares it with the base image's."""
+    text = (ROOT / "Dockerfile").read_text()
+    assert re.findall(r"3\.\d+", text) == [f"{PYTHON[0]}.{PYTHON[1]}"]
+    assert f"ARG PYTHON_VERSION={PYTHON[0]}.{PYTHON[1]}\n" in text
+
+
+def test_the_oldest_python_is_the_one_that_the_package_supports() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]}"
+    assert OLDEST_PYTHON <= PYTHON
+
+
+def test_pages_and_new_projects_name_the_images_python() -> None:
+    version = f"{PYTHON[0]}.{PYTHON[1]}"
+    assert HOLDS in " ".join((ROOT / "docs" / "packages.md").read_text().split())
+    assert f"the image's {version} " in (ROOT / "docs" / "limits.md").read_text()
+    pipelines = "".join(text for _, text in CI_FILES.values())
+    assert set(re.findall(r"3\.\d+", pipelines)) == {version}
 
 
 def test_the_table_holds_a_sound_project() -> None:

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from tieline_protocol import run_records
 from tieline_protocol.event_streams import EventStreams, hashed, task_token
 from tieline_protocol.events import HEADER, EventMetadata, InvalidEventError, WebhookRequest
-from tieline_protocol.run_records import InvalidRecordsError, RunError, RunRecord, StepRecord, UpstreamAnswer
+from tieline_protocol.run_records import (
+    InvalidRecordsError,
+    RunError,
+    RunRecord,
+    StepRecord,
+    TooManyValuesError,
+    UpstreamAnswer,
+)
 
 pytestmark = pytest.mark.fast
 
@@ -104,3 +111,24 @@ def test_keys_and_names_are_one_token_of_a_subject(text: str) -> None:
 def test_a_tasks_dots_do_not_divide_its_subject() -> None:
     assert task_token("order.created") == "order/created"
     assert EventStreams("O", "E").event("order.created", "R") == "ev.O.E.order/created.R"
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 100_000, b'[{"id":[],"kind":"event","task":"t","status":"failed","attempt":1}]']
+)
+def test_what_cannot_be_compared_is_no_record(content: bytes) -> None:
+    with pytest.raises(InvalidRecordsError):
+        run_records.decode(content)
+
+
+def test_a_message_of_very_many_values_is_refused_unread() -> None:
+    with pytest.raises(TooManyValuesError):
+        run_records.decode(b"[" + b",".join([b"{}"] * run_records.MAX_VALUES) + b"]")
+
+
+def test_a_shared_key_cannot_pass_for_the_key_of_a_user() -> None:
+    own = EventMetadata(run="R", kind="event", task="ship", queued_at=1, user="ann", key="7")
+    crafted = EventMetadata(
+        run="S", kind="event", task="bill", queued_at=1, key="event\0ship\0ann\x007", shared_key=True
+    )
+    assert crafted.key_hash != own.key_hash

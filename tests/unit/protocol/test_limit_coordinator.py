@@ -64,7 +64,7 @@ def worst(times: Sequence[float], period: float) -> int:
 periods = st.sampled_from(["1s", "2s", "10s", "1m", "1h"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     requests=st.integers(1, 1000),
     per=periods,
@@ -81,7 +81,7 @@ def test_no_period_has_more_requests_than_the_limit(
     assert worst([at for pod in pods for at in pod.used], limits.seconds) <= requests
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(requests=st.integers(1, 300), per=st.sampled_from(["1s", "2s", "10s"]), pods=st.integers(1, 6))
 def test_pods_that_want_more_than_the_limit_use_at_least_nine_tenths_of_it_and_each_gets_its_part(
     requests: int, per: str, pods: int
@@ -105,7 +105,7 @@ def test_pods_take_turns_where_slots_are_rare() -> None:
     assert max(numbers) - min(numbers) <= 2, numbers
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     steps=st.lists(
         st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(0, 6), st.floats(0, 4)), max_size=80
@@ -244,7 +244,7 @@ QUESTION = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     steps=st.lists(st.tuples(QUESTION, st.floats(0, 4)), max_size=40),
     per=periods,

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tieline import Integration
@@ -128,6 +128,7 @@ NAMES = st.lists(
     NAMES,
     st.lists(st.sampled_from(["orders", "latest", "a", "b", "users", "é ?", "{x}"]), min_size=1, max_size=4),
 )
+@example(["orders/{x}"], ["orders", "{x}"])
 async def test_a_path_serves_the_webhook_that_pods_run_for_it(names: list[str], parts: list[str]) -> None:
     taken: list[str] = []
     for name in names:

@@ -9,6 +9,8 @@ from pydantic import Field, StringConstraints
 
 from tieline_core import crds
 from tieline_core.resources import KINDS
+from tieline_core.resources.connection_templates import ConnectionTemplate
+from tieline_core.resources.connector_versions import ConnectorVersion
 from tieline_core.resources.fields import Shape, Status
 from tieline_core.resources.kinds import CustomResource, Kind
 
@@ -42,6 +44,51 @@ def test_every_field_is_documented_for_kubectl_explain(kind):
     for part in ("spec", "status"):
         walk(schema["properties"][part], part)
     assert undocumented == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_list_says_how_writers_share_it(kind):
+    unsaid = []
+
+    def walk(node, path):
+        for name, child in node.get("properties", {}).items():
+            walk(child, f"{path}.{name}")
+        for keyword in ("items", "additionalProperties"):
+            if isinstance(node.get(keyword), dict):
+                walk(node[keyword], f"{path}[]")
+        if node.get("type") == "array" and "x-kubernetes-list-type" not in node:
+            unsaid.append(path)
+
+    walk(crds.definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"], kind.__name__)
+    assert unsaid == []
+
+
+# Columns of any length: sentences, names for people, addresses.
+_LONG = {".spec.name", ".spec.displayName", ".spec.templateBaseUrl"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_table_fits_a_terminal_and_has_one_name(kind):
+    version = crds.definition(kind)["spec"]["versions"][0]
+    columns = version["additionalPrinterColumns"]
+    names = [column["name"].upper() for column in columns]
+    assert len({"NAME", *names}) == len(names) + 1, "kubectl itself shows NAME"
+    table = [column for column in columns if not column.get("priority")]
+    assert len(table) <= 7
+    assert [column["name"] for column in table][-3:] == ["Ready", "Reason", "Age"]
+    assert not [column for column in table if column["jsonPath"].endswith(".message")]
+    if kind not in (ConnectionTemplate, ConnectorVersion):  # there it is the name that code and REST use
+        assert not [column for column in table if column["jsonPath"] in _LONG]
+    assert [column["name"] for column in columns if column["jsonPath"].endswith('"Ready")].message')] == [
+        "Message"
+    ]
+
+
+def test_no_short_name_is_a_plain_word():
+    """kubectl takes whichever kind of the cluster claims it first."""
+    short = [name for kind in KINDS for name in kind.kind_info.short_names]
+    assert len(short) == len(set(short)) == len(KINDS)
+    assert not [name for name in short if not name.startswith("tl")]
 
 
 def test_an_optional_field_is_one_that_may_be_absent():

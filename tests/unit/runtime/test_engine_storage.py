@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 
 from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.deliveries import Leases
 from tieline.events.engine.keys import KeyedEvents
+from tieline.events.engine.queue import EngineQueue
 from tieline.events.engine.storage import EngineStorage
 from tieline.events.engine.waiting_limit import WaitingLimit
 from tieline.events.queue import EventsUnavailableError, QueueFullError
 from tieline_protocol.event_streams import MAX_BYTES, EventStreams
+from tieline_protocol.events import HEADER, MESSAGE_ID, EventMetadata
 
 pytestmark = pytest.mark.fast
 
@@ -97,3 +102,48 @@ async def test_what_cannot_be_asked_for_refuses_nobody() -> None:
     await limit.check()
     await limit.check()
     assert engine.asked == 2
+
+
+KEYED = EventMetadata(run="run", kind="event", task="ship", queued_at=1, key="7")
+
+
+class _Deduplicating(_Engine):
+    """Stores messages by subject, and none of an id that it knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: dict[str, bytes] = {}
+        self._ids: set[str] = set()
+
+    async def request(self, subject: str, payload: bytes, *, headers: dict[str, str]) -> Any:
+        identifier = headers.get(MESSAGE_ID, subject)
+        is_known = identifier in self._ids
+        self._ids.add(identifier)
+        if not is_known:
+            self.messages[subject] = payload
+        return Msg(None, data=json.dumps({"stream": "s", "seq": 1, "duplicate": is_known}).encode())  # type: ignore[arg-type]
+
+
+async def test_an_event_that_moves_to_another_key_is_no_duplicate() -> None:
+    engine = _Deduplicating()
+    queue = EngineQueue(engine)  # type: ignore[arg-type]
+    shared = replace(KEYED, shared_key=True)
+    # The time of a delayed event has come, and its task shares its key.
+    await queue.requeue(KEYED, b"{}")
+    await queue.requeue(shared, b"{}")
+    assert STREAMS.keyed_event(shared.key_hash, "run") in engine.messages
+
+
+async def test_an_event_that_a_pod_began_with_may_have_steps() -> None:
+    class Runs:
+        async def state(self, run: str) -> tuple[EventMetadata, float]:
+            return KEYED, 0
+
+    storage = _Storage(_Engine())
+    storage.runs = Runs()  # type: ignore[assignment]
+    keys = KeyedEvents(storage, Leases(storage.connection, seconds=30))
+    head = Msg(None, headers={HEADER: KEYED.header(), "Nats-Sequence": "1"})  # type: ignore[arg-type]
+    lease: Any = None
+    delivery = await keys._delivery(lease, KEYED.key_hash, head, crashed=False, may_have_state=True)
+    assert delivery is not None
+    assert delivery.metadata.has_steps, "so that it stays behind its key"

@@ -9,7 +9,10 @@ from tieline.events import event_file
 from tieline.events.event_file import EventFile
 from tieline.events.memory import MemoryQueue
 from tieline.events.queue import Delivery, EventsUnavailableError
+from tieline.events.run_store import KeptStep
+from tieline.events.wait_store import KeptEvent, OpenWait, Outcome, Wait
 from tieline_protocol.events import EventMetadata
+from tieline_protocol.waits import WaitRule
 
 
 class Process:
@@ -81,15 +84,63 @@ async def test_a_delayed_event_and_the_results_of_steps_are_kept(tmp_path: Path)
     await first.queue.publish(metadata, b"", until=2000.0)
     for run, result in {"later": b"42", "ended": b"43"}.items():
         claim = await first.queue.runs.claim_steps(run, any_kept=False)
-        await first.queue.runs.save_step(run, "fetch", 1, result, claim=claim)
+        step = KeptStep(name="fetch", occurrence=1, place=1, work="w", version="1", result=result)
+        await first.queue.runs.save_step(run, step, claim=claim)
     await first.queue.runs.forget_steps("ended")
     await first.end()
     second = Process(tmp_path)
     await second.start()
     assert (second.runs(), second.queue.next_due) == ([], 2000.0)
-    assert await second.queue.runs.step_result("later", "fetch", 1, claim=claim) == b"42"
-    assert await second.queue.runs.step_result("ended", "fetch", 1, claim=claim) is None
+    claims = {run: await second.queue.runs.claim_steps(run, any_kept=True) for run in ("later", "ended")}
+    (place,) = claims["later"].recorded
+    kept = await second.queue.runs.step_result("later", place, claim=claims["later"])
+    assert kept == KeptStep(name="fetch", occurrence=1, place=1, work="w", version="1", result=b"42")
+    assert list(claims["ended"].recorded) == []
     await second.end()
+
+
+async def test_a_wait_and_what_ended_it_outlive_their_process(tmp_path: Path) -> None:
+    rule = WaitRule(name="paid")
+    index = rule.index({}, None)
+    first = Process(tmp_path)
+    await first.start()
+    await first.queue.waits.declare([rule])
+    for run in ("waits", "is woken"):
+        await first.publish(run)
+    await first.settled()
+    waits = {
+        one.metadata.run: OpenWait(index=index, run=one.metadata.run, name="w-1", until=9000.0, since=0.0)
+        for one in first.begun
+    }
+    for delivery in first.begun:
+        await delivery.wait(delivery.metadata, 9000.0, [waits[delivery.metadata.run]])
+    paid = EventMetadata(run="paid", kind="event", task="paid", queued_at=1000.0)
+    event = KeptEvent(metadata=paid, payload=b"7")
+    kept = await first.queue.waits.keep(index, event, 60)
+    assert await first.queue.waits.decide(waits["is woken"], Outcome(event=event)) == Outcome(event=event)
+    await first.queue.waits.wake(waits["is woken"])
+    await first.queue.waits.close(waits["is woken"])
+    await first.end()
+    second = Process(tmp_path)
+    await second.start()
+    assert second.runs() == ["is woken"]
+    store = second.queue.waits
+    assert await store.rules("paid") == [rule]
+    assert await store.outcome(waits["is woken"]) == Outcome(event=event)
+    assert await store.outcome(waits["waits"]) is None
+    # The event comes again, and ends what it had not ended when its process died.
+    again = await store.keep(index, event, 60)
+    assert (again, await store.waits(index, before=again)) == (kept, [_plain(waits["waits"])])
+    assert await store.find(waits["waits"]) == event
+    second.now = 1400.0
+    assert await store.find(waits["waits"]) is None
+    await second.queue.runs.forget_steps("is woken")
+    assert await store.outcome(waits["is woken"]) is None
+    await second.end()
+
+
+def _plain(wait: OpenWait) -> Wait:
+    return Wait(index=wait.index, run=wait.run, name=wait.name)
 
 
 async def test_a_process_that_died_counts_for_its_events(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +14,7 @@ from tieline.errors import CodeError
 from tieline.server.stored_request import kept_request
 from tieline.telemetry.redaction import Redactor
 from tieline.testing import Project
+from tieline_protocol.events import EventMetadata
 
 pytestmark = pytest.mark.fast
 
@@ -27,23 +28,14 @@ done = []
 Loaded = Callable[[str], Project]
 
 
+CONNECTIONS = (
+    "connections:\n  erp: {baseUrl: https://erp.example}\nusers:\n  ann: {user: {externalId: ann}}\n"
+)
+
+
 @pytest.fixture
-def loaded(tmp_path: Path) -> Iterator[Loaded]:
-    projects: list[Project] = []
-
-    def load(code: str) -> Project:
-        (tmp_path / "main.py").write_text(HEAD + code)
-        (tmp_path / "connections.yaml").write_text(
-            "connections:\n  erp: {baseUrl: https://erp.example}\nusers:\n  ann: {user: {externalId: ann}}\n"
-        )
-        project = Project(tmp_path)
-        project.__enter__()
-        projects.append(project)
-        return project
-
-    yield load
-    for project in projects:
-        project.__exit__()
+def loaded(load_project: Callable[[str, str], Project]) -> Loaded:
+    return lambda code: load_project(HEAD + code, CONNECTIONS)
 
 
 ORDERS = """
@@ -148,6 +140,65 @@ def test_events_of_a_key_stay_in_order_and_a_retry_holds_up_that_key_alone(loade
     assert project.module.done[2:] == [("ann", 1), ("ann", 2)]
 
 
+def test_an_event_of_a_removed_task_is_a_dead_letter_within_minutes(loaded: Loaded) -> None:
+    project = loaded(KEYED)
+    removed = EventMetadata(run="r", kind="event", task="removed", queued_at=0, key="k")
+    project._wait(project._queue.publish(removed, b"{}"))
+    attempts = project.advance(timedelta(minutes=10))
+    assert attempts[-1].status == "dead"
+    assert "has no task 'removed'" in str(attempts[-1].error)
+
+
+def test_a_key_is_of_its_task_and_user_alone_unless_it_is_shared(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("away", key="id", retry=Retry(first=600))
+@integration.event("away-together", key="id", shared_key=True, retry=Retry(first=600))
+def away(ctx: SyncContext, event: Event) -> None:
+    raise RuntimeError("away")
+
+@integration.event("here", key="id")
+@integration.event("here-together", key="id", shared_key=True)
+def here(ctx: SyncContext, event: Event) -> None:
+    done.append((event.task, ctx.activation.user.external_id if ctx.activation.user else None))
+""")
+    for task in ("away", "away-together", "here", "here-together"):
+        project.publish(task, {"id": 7})
+        project.publish(task, {"id": 7}, user="ann")
+    project.run_events()
+    assert sorted(map(str, project.module.done)) == ["('here', 'ann')", "('here', None)"]
+
+
+def test_an_event_moves_to_the_key_of_its_task_once(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("ship", key="id", shared_key=True)
+def ship(ctx: SyncContext, event: Event) -> None:
+    done.append(event.key)
+""")
+    moved: list[EventMetadata] = []
+
+    async def requeue(metadata: EventMetadata, payload: bytes) -> None:
+        moved.append(metadata)
+
+    project._queue.requeue = requeue
+    given = EventMetadata(run="r", kind="event", task="ship", queued_at=1, key="7")
+    project._wait(project._queue.publish(given, b"{}"))
+    project.run_events()
+    assert [one.shared_key for one in moved] == [True]
+    assert project.module.done == []
+    # Meanwhile a pod of a version that does not share the key had it.
+    project._wait(project._queue.publish(replace(moved[0], shared_key=False), b"{}"))
+    project.run_events()
+    assert (len(moved), project.module.done) == (1, ["7"])
+
+
+def test_a_payload_that_is_nested_too_deep_is_a_dead_letter(loaded: Loaded) -> None:
+    project = loaded(KEYED)
+    deep = EventMetadata(run="r", kind="event", task="order", queued_at=1)
+    project._wait(project._queue.publish(deep, b"[" * 100_000 + b"]" * 100_000))
+    attempts = project.advance(timedelta(days=1))
+    assert attempts[-1].status == "dead"
+
+
 SAGA = """
 fails = [True]
 keys = []
@@ -179,6 +230,74 @@ def test_steps_are_done_once_and_a_run_sleeps_for_days(loaded: Loaded) -> None:
     assert [(one.status, one.attempt) for one in attempts] == [("waiting", 1), ("succeeded", 2)]
     assert project.module.done == ["reserve A-1", "book 1", "book 2", "end in attempt 2"]
     assert len(set(project.module.keys)) == 2
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        """
+@integration.event("moody", retry=Retry(first=60))
+async def moody(ctx: Context, event: Event) -> None:
+    try:
+        await ctx.step("first" if event.attempt == 1 else "other", done.append, "step")
+    except BaseException:
+        return
+    raise RuntimeError("away")
+""",
+        """
+@integration.event("moody", retry=Retry(first=60))
+def moody(ctx: SyncContext, event: Event) -> None:
+    ctx.step("first" if event.attempt == 1 else "other", done.append, "step")
+    raise RuntimeError("away")
+""",
+    ],
+    ids=["a coroutine that catches everything", "a plain function"],
+)
+def test_an_attempt_with_other_steps_is_a_dead_letter(loaded: Loaded, task: str) -> None:
+    project = loaded(task)
+    project.publish("moody", {})
+    attempts = project.advance(timedelta(hours=1))
+    assert [one.status for one in attempts] == ["waiting", "dead"]
+    assert attempts[1].error is not None
+    assert attempts[1].error.startswith(
+        "Step 1 of this run is 'first', and this attempt asks for 'other' in its place"
+    )
+    assert project.module.done == ["step"]
+
+
+def test_threads_of_a_plain_function_may_take_steps_in_any_order(loaded: Loaded) -> None:
+    project = loaded("""
+from concurrent.futures import ThreadPoolExecutor
+
+@integration.event("threads", retry=Retry(first=60))
+def threads(ctx: SyncContext, event: Event) -> None:
+    ctx.step("first", done.append, "first")
+    names = ["a", "b"] if event.attempt == 1 else ["b", "a"]
+    with ThreadPoolExecutor(1) as pool:
+        list(pool.map(lambda name: ctx.step(name, done.append, name), names))
+    items = [{"id": name} for name in names]
+    ctx.bulk("send", items, lambda item: done.append(item["id"] * 2), key=lambda item: item["id"])
+    if event.attempt == 1:
+        raise RuntimeError("away")
+""")
+    project.publish("threads", {})
+    assert [one.status for one in project.advance(timedelta(hours=1))] == ["waiting", "succeeded"]
+    assert project.module.done == ["first", "a", "b", "aa", "bb"]
+
+
+def test_a_task_of_a_group_sleeps(loaded: Loaded) -> None:
+    project = loaded("""
+import asyncio
+
+@integration.event("group")
+async def group(ctx: Context, event: Event) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(ctx.sleep("a day", timedelta(days=1)))
+    done.append(event.attempt)
+""")
+    project.publish("group", {})
+    assert [one.status for one in project.advance(timedelta(days=2))] == ["waiting", "succeeded"]
+    assert project.module.done == [1]
 
 
 def test_a_step_that_fails_is_done_again(loaded: Loaded) -> None:
@@ -264,8 +383,8 @@ async def task(ctx: Context, event: Event) -> None:
         ('ctx.publish("task", {}, delay=timedelta(days=400))', "at most a year from now"),
         ('ctx.publish("task", {}, delay=-5)', "delay must be at least 0 seconds, not -5"),
         ('ctx.publish("task", {}, at="tomorrow")', "at is a datetime, not 'tomorrow'"),
-        ('ctx.step("name", print)', "Steps and sleep are for runs that are tried again"),
-        ('ctx.sleep("name", 1)', "Steps and sleep are for runs that are tried again"),
+        ('ctx.step("name", print)', "Steps, sleep and waits are for runs that are retried"),
+        ('ctx.sleep("name", 1)', "Steps, sleep and waits are for runs that are retried"),
     ],
 )
 def test_a_mistake_is_said_in_a_sentence(loaded: Loaded, code: str, message: str) -> None:
@@ -294,7 +413,7 @@ async def start(ctx: Context) -> str:
         ('event("task", retry=Retry(attempts=0))', "attempts must be from 1"),
         ('event("task", retry=3)', "retry must be a Retry, such as Retry(attempts=5), not 3"),
         ('webhook("task", delivery="later")', 'must be "direct" or "queued"'),
-        ('webhook("task", retry=Retry())', 'key, retry and timeout need delivery="queued"'),
+        ('webhook("task", retry=Retry())', 'key, retry, timeout and answer need delivery="queued"'),
         ('webhook("task", delivery="queued", key="a.")', "key names a field of the payload"),
     ],
 )
@@ -302,6 +421,22 @@ def test_an_option_that_cannot_be_stops_the_load(loaded: Loaded, decorator: str,
     with pytest.raises(CodeError) as raised:
         loaded(f"@integration.{decorator}\nasync def task(ctx, event): ...\n")
     assert message in str(raised.value)
+
+
+def test_a_retry_waits_until_the_system_accepts_requests_again(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("task", retry=Retry(first=1))
+async def task(ctx: Context, event: Event) -> None:
+    (await ctx.fetch("erp", "/orders", method="POST")).raise_for_status()
+    done.append("sent")
+""")
+    limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800"}
+    project.connection("erp").on("POST", "/orders").answer(403, headers=limited).answer(201)
+    project.publish("task", {})
+    project.advance(timedelta(minutes=29))
+    assert project.module.done == []
+    project.advance(timedelta(minutes=2))
+    assert project.module.done == ["sent"]
 
 
 def test_what_an_attempt_has_published_the_next_one_does_not_publish_again(loaded: Loaded) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from tests.harness.session.waiting import until
 from tieline.events import history
 from tieline.events.history import HistoryWriter
+from tieline.events.queue import MessageTooLargeError
 from tieline_protocol import run_records
-from tieline_protocol.run_records import RunRecord, RunStatus
+from tieline_protocol.run_records import RunRecord, RunStatus, StepRecord
 
 pytestmark = pytest.mark.fast
 
@@ -102,3 +104,27 @@ async def test_more_than_one_message_holds_are_written_in_several(
         written.writer.add(record(f"{number}", "running"))
     await written.writer.flush(10)
     assert [len(message) for message in written.messages] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("steps", [1, run_records.MAX_VALUES // 4])
+async def test_what_is_too_large_is_written_without_its_details(steps: int) -> None:
+    contents: list[bytes] = []
+
+    async def write(content: bytes) -> None:
+        if len(content) > 20_000_000 or b"aW5wdXQ=" in content:
+            raise MessageTooLargeError("maximum payload exceeded")
+        contents.append(content)
+
+    writer = HistoryWriter(write)
+    task = asyncio.ensure_future(writer.run())
+    step = StepRecord(name="s", occurrence=1, started_at=1, ended_at=2)
+    large = replace(record("a", "succeeded"), input=b"input", steps=(step,) * steps)
+    async with asyncio.timeout(10):
+        await writer.write(large)
+        await writer.write(record("b", "succeeded"))
+    task.cancel()
+    found = [one for content in contents for one in run_records.decode(content)]
+    assert [(one.id, one.status, one.input, one.steps) for one in found] == [
+        ("a", "succeeded", None, ()),
+        ("b", "succeeded", None, ()),
+    ]

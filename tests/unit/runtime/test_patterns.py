@@ -37,9 +37,11 @@ def plain(ctx: SyncContext) -> list:
 def serve(tmp_path: Path) -> Iterator[Serve]:
     with ExitStack() as stack:
 
-        def start(code: str, base_url: str = "https://shop.example") -> Project:
+        def start(code: str, base_url: str = "https://shop.example", more: str = "") -> Project:
             (tmp_path / "main.py").write_text(code)
-            (tmp_path / "connections.yaml").write_text(f"connections: {{shop: {{baseUrl: '{base_url}'}}}}")
+            (tmp_path / "connections.yaml").write_text(
+                f"connections:\n  shop:\n    baseUrl: {base_url}{more}"
+            )
             return stack.enter_context(Project(tmp_path))
 
         yield start
@@ -66,6 +68,60 @@ def test_pages_with_cursors_are_read_to_the_end_with_the_author_s_filters(serve:
         "GET /items?state=open",
         "GET /items?state=open&after=c2",
     ]
+
+
+BY_SYSTEM = (
+    HEAD
+    + """
+@integration.webhook("list")
+async def listed(ctx: Context) -> list:
+    return [item["id"] async for item in ctx.paginate("shop", "/items?state=open", **OPTIONS)]
+
+
+@integration.webhook("plain")
+def plain(ctx: SyncContext) -> list:
+    return [item["id"] for item in ctx.paginate("shop", "/items?state=open", **OPTIONS)]
+"""
+)
+SYSTEM_LISTS = """
+    lists:
+      default: {kind: cursor, parameter: after, next: meta.next, items: items}
+      paths: [{path: /other, kind: link}]
+"""
+
+
+@pytest.mark.parametrize("webhook", ["list", "plain"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "{}",
+        "{'items': 'items'}",
+        "{'pages': CursorPages(parameter='after', next='meta.next'), 'items': 'items'}",
+    ],
+)
+def test_the_system_says_how_its_lists_come_in_pages(serve: Serve, webhook: str, options: str) -> None:
+    project = serve(BY_SYSTEM.replace("OPTIONS", options), more=SYSTEM_LISTS)
+    shop = project.connection("shop")
+    shop.on("GET", "/items").answer(json={"items": ids(1, 2), "meta": {"next": "c2"}})
+    shop.on("GET", "/items", query={"after": "c2"}).answer(json={"items": ids(3), "meta": {}})
+    assert project.post(f"/{webhook}").json() == [1, 2, 3]
+    assert str(shop.requests[-1]) == "GET /items?state=open&after=c2"
+
+
+@pytest.mark.parametrize("webhook", ["list", "plain"])
+def test_pages_of_code_without_items_are_the_lists_themselves(serve: Serve, webhook: str) -> None:
+    options = "{'pages': NumberedPages(size_parameter='size')}"
+    project = serve(BY_SYSTEM.replace("OPTIONS", options), more=SYSTEM_LISTS)
+    project.connection("shop").on("GET", "/items").answer(json=ids(1, 2))
+    assert project.post(f"/{webhook}").json() == [1, 2]
+
+
+def test_a_list_of_which_nobody_says_how_it_is_read_is_an_error(serve: Serve) -> None:
+    project = serve(BY_SYSTEM.replace("OPTIONS", "{}"))
+    assert project.post("/list").status == 500
+    assert "does not say how the list /items?state=open comes in pages; set its lists" in str(
+        project.logs[-1].error
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,6 +187,11 @@ def test_a_link_elsewhere_gets_no_credentials(serve: Serve) -> None:
         ("CursorPages()", {"items": ids(1), "next": "same"}, "its pages have no end"),
         ("CursorPages()", {"data": ids(1)}, "has no list at 'items' (there are: 'data')"),
         ("CursorPages()", ids(1), "has no list at 'items'"),
+        (
+            "CursorPages()",
+            {"ok": False, "error": "token_revoked"},
+            "(there are: 'error', 'ok'); it says: token_revoked",
+        ),
         ("CursorPages()", {"items": {"id": 1}}, "has no list at 'items'"),
     ],
 )
@@ -303,3 +364,124 @@ def test_items_with_the_same_key_are_refused(serve: Serve) -> None:
     project = serve(BULK)
     assert project.post("/twice").status == 500
     assert "have the key '1'" in str(project.logs[-1].error)
+
+
+GRAPHQL = (
+    HEAD
+    + '''
+QUERY = """query ($after: String, $state: String) {
+  shop { orders(first: 2, after: $after, state: $state) { nodes { id } pageInfo { hasNextPage endCursor } } }
+}"""
+
+
+@integration.webhook("ask")
+async def ask(ctx: Context) -> dict:
+    return await ctx.graphql("shop", "{ shop { id } }", {"a": 1})
+
+
+@integration.webhook("change")
+async def change(ctx: Context) -> dict:
+    return await ctx.graphql("shop", "mutation { close { id } }", retries=2)
+
+
+@integration.webhook("plain")
+def plain(ctx: SyncContext) -> list:
+    return [ctx.graphql("shop", "{ a }")["a"], *(one["id"] for one in ctx.graphql_pages("shop", QUERY))]
+
+
+@integration.webhook("pages")
+async def pages(ctx: Context) -> list:
+    return [order["id"] async for order in ctx.graphql_pages("shop", QUERY, {"state": "open"}, **OPTIONS)]
+'''
+)
+ENDPOINT = "\n    graphqlPath: /graphql.json"
+
+
+def connection(*numbers: int, cursor: str | None = None) -> dict[str, Any]:
+    info = {"hasNextPage": cursor is not None, "endCursor": cursor}
+    return {"data": {"shop": {"orders": {"nodes": ids(*numbers), "pageInfo": info}}}}
+
+
+@pytest.mark.parametrize("options", ["{}", '{"items": "shop.orders"}'])
+def test_a_connection_of_graphql_is_read_to_its_end(serve: Serve, options: str) -> None:
+    project = serve(GRAPHQL.replace("OPTIONS", options), more=ENDPOINT)
+    endpoint = project.connection("shop").on("POST", "/graphql.json")
+    endpoint.answer(json=connection(1, 2, cursor="c2")).answer(json=connection(3))
+    assert project.post("/pages").json() == [1, 2, 3]
+    sent = [request.json()["variables"] for request in project.connection("shop").requests]
+    assert sent == [{"state": "open"}, {"state": "open", "after": "c2"}]
+
+
+def test_plain_functions_speak_graphql_too(serve: Serve) -> None:
+    project = serve(GRAPHQL.replace("OPTIONS", "{}"))
+    endpoint = project.connection("shop").on("POST", "/graphql")
+    endpoint.answer(json={"data": {"a": 7}}).answer(json=connection(1, cursor="c2")).answer(
+        json=connection(2)
+    )
+    assert project.post("/plain").json() == [7, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (
+            {"errors": [{"message": "no field x", "extensions": {"code": "BAD"}, "path": ["shop", 0]}]},
+            "no field x (BAD) at shop.0",
+        ),
+        (
+            {"data": {"a": 1}, "errors": [{"message": "one"}, {"message": "two"}, 3, 4]},
+            "one; two; 3, and 1 more",
+        ),
+        ({"errors": "broken"}, "answered with errors: broken"),
+        ({"orders": []}, "without data and without errors: is this its endpoint? (there are: 'orders')"),
+        ([], "without data and without errors"),
+        (
+            {"errors": [{"message": "slow down", "extensions": {"code": "THROTTLED"}}]},
+            "The limits of the system are reached",
+        ),
+    ],
+)
+def test_errors_of_graphql_are_errors(serve: Serve, answer: Any, says: str) -> None:
+    project = serve(GRAPHQL.replace("OPTIONS", "{}"))
+    project.connection("shop").on("POST", "/graphql").answer(json=answer)
+    assert project.post("/change").status == 500
+    assert says in str(project.logs[-1].error)
+    assert len(project.connection("shop").requests) == 1
+
+
+def test_a_query_that_is_throttled_is_sent_again(serve: Serve) -> None:
+    project = serve(GRAPHQL.replace("OPTIONS", "{}"))
+    cost = {"requestedQueryCost": 100, "throttleStatus": {"currentlyAvailable": 0, "restoreRate": 50}}
+    throttled = {"errors": [{"extensions": {"code": "THROTTLED"}}], "extensions": {"cost": cost}}
+    endpoint = project.connection("shop").on("POST", "/graphql")
+    endpoint.answer(json=throttled).answer(json={"data": {"shop": {"id": 7}}})
+    assert project.post("/ask").json() == {"shop": {"id": 7}}
+    assert len(project.connection("shop").requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "says"),
+    [
+        ("{ orders { nodes { id } } }", None, "has no argument after: $name"),
+        (
+            "query ($c: ID) { a(after: $c) { nodes { id } } }",
+            {"data": {"a": {"nodes": []}}},
+            "asks for no connection",
+        ),
+        (
+            "query ($c: ID) { a(after: $c) { pageInfo { endCursor } } b { pageInfo { endCursor } } }",
+            {"data": {"a": {"pageInfo": {}}, "b": {"pageInfo": {}}}},
+            "several connections (a, b)",
+        ),
+    ],
+)
+def test_a_connection_that_cannot_be_read_is_an_error(
+    serve: Serve, query: str, answer: Any, says: str
+) -> None:
+    project = serve(
+        f'{HEAD}\n@integration.webhook("list")\nasync def listed(ctx: Context) -> list:\n'
+        f'    return [one async for one in ctx.graphql_pages("shop", "{query}")]\n'
+    )
+    project.connection("shop").on("POST", "/graphql").answer(json=answer)
+    assert project.post("/list").status == 500
+    assert says in str(project.logs[-1].error)

@@ -49,7 +49,9 @@ class _Engine:
 
     async def answer(self, headers: dict[str, str] | None = None) -> None:
         assert self.deliver is not None
-        await self.deliver(Msg(_client=None, subject=self.asked[-1][0], headers=headers))  # type: ignore[arg-type]
+        reply = "" if headers else "$JS.ACK.stream.pods.1.1.1.1.0"
+        message = Msg(_client=None, subject=self.asked[-1][0], reply=reply, headers=headers)  # type: ignore[arg-type]
+        await self.deliver(message)
 
 
 async def _asks_again(headers: dict[str, str], *, brought: int) -> float:

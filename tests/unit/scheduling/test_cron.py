@@ -121,3 +121,10 @@ def test_the_latest_time_is_found_however_many_there_were() -> None:
 def test_what_can_never_be_due_is_refused_with_the_reason(expression: str, timezone: str, says: str) -> None:
     with pytest.raises(CronError, match=says):
         parse_cron(expression, timezone)
+
+
+def test_an_expression_is_checked_once() -> None:
+    assert parse_cron("7 4 29 2 *", BERLIN) is parse_cron("7 4 29 2 *", BERLIN)
+    for _ in range(2):
+        with pytest.raises(CronError, match="no cron expression"):
+            parse_cron("7 4 x 2 *", BERLIN)

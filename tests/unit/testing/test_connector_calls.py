@@ -10,6 +10,7 @@ import pytest
 from tests.unit.cli.connector_files import SHOP, file_of, source_of
 from tieline.connectors.answers import AnswerChecks
 from tieline.connectors.description import UnknownOperationError, parse
+from tieline.connectors.requests import RequestChecks
 from tieline.testing import AnswerNotDescribedError, Project
 from tieline.testing.described import answer_of
 
@@ -57,7 +58,7 @@ async def dated(ctx: Context, request: Request) -> Any:
 async def other(ctx: Context, request: Request) -> Any:
     return await Shop(ctx, "second").get_order("7")
 """
-KNOWN = "(there are: 'after', 'ids', 'state', 'tags')"
+KNOWN = "(there are: 'after', 'ids', 'state', 'tags', 'total')"
 KEY = ['headers.Idempotency-Key: is not of type "string"']
 ORDER = {"id": "7", "reference": "A-1", "lines": []}
 
@@ -141,6 +142,7 @@ def test_another_template_may_lead_to_the_same_kind_of_system(project: Project) 
         ("getOrder", {"path": {"id": "1", "x": 1}}, ["path.x: is no parameter of the operation (there are: 'id')"]),
         ("listOrders", {"query": {"state": "secret"}}, ['query.state: is not one of "open" or "paid"']),
         ("listOrders", {"query": {"sate": "open"}}, [f"query.sate: is no parameter of the operation {KNOWN}"]),
+        ("listOrders", {"query": {"total": {"above": 1, "admin": 1}}}, ["query.total: has no property 'admin'"]),
         ("createOrder", {"body": {"reference": "x", "lines": []}, "headers": {"Idempotency-Key": 7}}, KEY),
         ("upload", {"body": {"name": "x"}}, ["body.file: is needed"]),
     ],
@@ -155,8 +157,8 @@ def test_nothing_is_sent_that_the_description_does_not_allow(
 def test_parameters_are_written_as_the_description_says(project: Project) -> None:
     shop = project.connection("shop")
     shop.on("GET", "/orders").answer(json={"orders": []})
-    call(project, "listOrders", query={"tags": ["a", "b c"], "ids": [1, 2], "state": None})
-    assert shop.requests[0].url.query_string == "tags=a&tags=b c&ids=1,2"
+    call(project, "listOrders", query={"tags": ["a", "b c"], "ids": [1, 2], "total": {"above": 5}})
+    assert shop.requests[0].url.query_string == "tags=a&tags=b c&ids=1,2&above=5"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +180,13 @@ def test_a_test_fails_by_answers_that_are_not_described(
     assert call(project, "getOrder", path={"id": "1"}) == {"problems": problems}
 
 
+def test_an_answer_that_begins_with_a_byte_order_mark_is_read(project: Project) -> None:
+    content = b"\xef\xbb\xbf" + json.dumps(ORDER).encode()
+    headers = {"Content-Type": "application/json"}
+    project.connection("shop").on("GET", "/orders/1").answer(body=content, headers=headers)
+    assert call(project, "getOrder", path={"id": "1"}) == {"answer": ORDER}
+
+
 def test_a_pod_logs_such_answers_once_without_their_values(project: Project) -> None:
     project._connectors.checks = AnswerChecks.LOG
     shop = project.connection("shop")
@@ -187,6 +196,18 @@ def test_a_pod_logs_such_answers_once_without_their_values(project: Project) -> 
     (entry,) = [entry for entry in project.logs if entry.severity == "WARNING"]
     assert entry.fields["operation"] == "getOrder"
     assert entry.fields["problems"] == ['answer.reference: is not of type "string"']
+    assert "hidden" not in str(entry)
+
+
+def test_a_pod_may_send_what_the_description_refuses_and_log_it_once(project: Project) -> None:
+    project._connectors.request_checks = RequestChecks.LOG
+    shop = project.connection("shop")
+    shop.on("POST", "/orders").answer(201, json=ORDER)
+    for _ in "12":
+        assert call(project, "createOrder", body={"reference": ["hidden"], "lines": []}) == {"answer": ORDER}
+    assert shop.requests[0].json() == {"reference": ["hidden"], "lines": []}
+    (entry,) = [entry for entry in project.logs if entry.severity == "WARNING"]
+    assert entry.fields["problems"] == ['body.reference: is not of type "string"']
     assert "hidden" not in str(entry)
 
 

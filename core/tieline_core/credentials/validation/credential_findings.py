@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline_core.credentials.linker import Problem
+from tieline_core.credentials.tenants import CHANGED, CHANGED_MESSAGE
 from tieline_core.credentials.validation.scheme_findings import inline_findings
 from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts, ValueFacts
 from tieline_core.credentials.validation.secret_keys import NEEDED_KEYS, secret_problem
@@ -28,6 +29,7 @@ OAUTH2 = frozenset(
 )
 WITH_TOKENS = OAUTH2 | {CredentialType.OAUTH1}
 """Credentials that the platform may obtain tokens for."""
+_OBTAINED_ANEW = frozenset({CredentialType.OAUTH2_CLIENT, CredentialType.OAUTH2_PASSWORD})
 _VALUES = frozenset({CredentialType.STRING, CredentialType.BINARY})
 # Which credentials an auth scheme can work with.
 FITTING: Mapping[AuthSchemeType, frozenset[CredentialType]] = {
@@ -83,7 +85,7 @@ def findings(known: KnownCredential, now: datetime) -> list[Problem]:
             found.append(Problem(own.reason, f"Its auth scheme: {own.message.text}"))
     said = {one.reason for one in found}
     found += [one for one in known.links if one.reason not in said]
-    found += [*_tokens(known.tokens, now)] if known.tokens else []
+    found += [*_tokens(known.tokens, now, item.type)] if known.tokens else []
     return found
 
 
@@ -231,9 +233,11 @@ def _oauth1(known: KnownCredential, method: str, values: ValueFacts) -> Iterator
             )
 
 
-def _tokens(tokens: TokenFacts, now: datetime) -> Iterator[Problem]:
+def _tokens(tokens: TokenFacts, now: datetime, kind: CredentialType) -> Iterator[Problem]:
     if tokens.refused is not None:
         yield Problem(REFUSED, refusal_message(tokens.refused))
+    elif tokens.of_other_tenant and kind not in _OBTAINED_ANEW:
+        yield Problem(CHANGED, CHANGED_MESSAGE)
     elif tokens.obtained and tokens.due_at is None and tokens.expires_at and tokens.expires_at <= now:
         yield Problem(REFUSED, str(not_renewable()))
 

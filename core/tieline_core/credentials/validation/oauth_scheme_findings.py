@@ -14,7 +14,13 @@ from tieline_core.resources.auth_schemes import (
     OAuth2Client,
     OAuth2GrantType,
 )
+from tieline_core.resources.oauth2_dialect import AuthorizationDialect, OfflineAccess
+from tieline_protocol.oauth.dialect import Dialect
+from tieline_protocol.oauth.kept import ACCOUNT_ID, BASE_URL, KeepRule
+from tieline_protocol.patterns import is_usable
+from tieline_protocol.url_inputs import UrlInputs, host_problem, inputs_for, template_problem, with_samples
 
+_NO_INPUTS: UrlInputs = {}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # What a token request has by itself (RFC 6749, section 4; RFC 7636).
 _TOKEN_PARAMS = frozenset(
@@ -44,9 +50,13 @@ _AUTHORIZE_PARAMS = frozenset(
 )
 
 
-def oauth2_findings(oauth2: OAuth2, *, certificate_scheme: bool) -> Iterator[SchemeFinding]:
-    """``certificate_scheme``: whether the System has an auth scheme of type certificate."""
+def oauth2_findings(
+    oauth2: OAuth2, *, certificate_scheme: bool, inputs: UrlInputs = _NO_INPUTS
+) -> Iterator[SchemeFinding]:
+    """``certificate_scheme``: whether the System has an auth scheme of type certificate; ``inputs``: the System's."""
     yield from _urls(
+        inputs,
+        tuple(oauth2.hosts),
         ("tokenUrl", oauth2.token_url),
         ("authorizeUrl", oauth2.authorize_url or ""),
         ("refreshUrl", oauth2.refresh_url or ""),
@@ -62,6 +72,7 @@ def oauth2_findings(oauth2: OAuth2, *, certificate_scheme: bool) -> Iterator[Sch
     yield from _scopes(oauth2, code=code)
     yield from _client(oauth2, code=code)
     yield from _tls(oauth2, certificate_scheme=certificate_scheme)
+    yield from _dialect(oauth2)
     yield from _params("additionalTokenParams", oauth2.additional_token_params, _TOKEN_PARAMS)
     yield from _params("additionalAuthorizeParams", oauth2.additional_authorize_params, _AUTHORIZE_PARAMS)
 
@@ -82,7 +93,9 @@ def oauth1_findings(oauth1: OAuth1) -> Iterator[SchemeFinding]:
             "endpoints where people bring their tokens",
             missing,
         )
-    yield from _urls(*((f"{name}.url", one.url) for name, one in endpoints if "{" not in one.url))
+    yield from _urls(
+        _NO_INPUTS, (), *((f"{name}.url", one.url) for name, one in endpoints if "{" not in one.url)
+    )
     for name, endpoint in endpoints:
         yield from _parameters(name, endpoint)
     if not oauth1.consumer_key:
@@ -96,15 +109,19 @@ def oauth1_findings(oauth1: OAuth1) -> Iterator[SchemeFinding]:
         )
 
 
-def _urls(*urls: tuple[str, str]) -> Iterator[SchemeFinding]:
+def _urls(inputs: UrlInputs, hosts: tuple[str, ...], *urls: tuple[str, str]) -> Iterator[SchemeFinding]:
     for name, url in urls:
-        problem = url_problem(url) if url else None
+        problem = _url_problem(url, inputs, hosts) if url else None
         if problem:
             yield error("UrlWrong", f"{name} {problem}")
         elif url.startswith("http:") and urlsplit(url).hostname not in _LOOPBACK:
             yield warning(
                 "UrlNotEncrypted", f"{name} is not https: secrets travel readable for everyone on the way"
             )
+
+
+def _url_problem(url: str, inputs: UrlInputs, hosts: tuple[str, ...]) -> str | None:
+    return template_problem(url, inputs_for(url, inputs, hosts)) or url_problem(with_samples(url))
 
 
 def _scopes(oauth2: OAuth2, *, code: bool) -> Iterator[SchemeFinding]:
@@ -166,6 +183,81 @@ def _tls(oauth2: OAuth2, *, certificate_scheme: bool) -> Iterator[SchemeFinding]
         yield warning(
             "Contradiction", "mtlsCredentialId is given, and mtlsEnabled is not true: no certificate is shown"
         )
+
+
+def _dialect(oauth2: OAuth2) -> Iterator[SchemeFinding]:
+    if oauth2.authorization:
+        yield from _authorization(oauth2.authorization)
+    kept = [*_kept(oauth2)]
+    yield from _keep(kept)
+    if any(one.target == BASE_URL for one in kept) and not oauth2.hosts:
+        yield warning(
+            "HostsMissing",
+            "hosts is empty, so a kept baseUrl may lead only to hosts that the URLs of the scheme and the System name; "
+            "add others, such as *.shop.example",
+        )
+    wrong = [one for one in oauth2.hosts if host_problem(one)]
+    if wrong:
+        yield error(
+            "HostsWrong",
+            "hosts has a whole top-level domain, or that of a registry such as *.co.uk; name a domain of the provider",
+            wrong,
+        )
+    if oauth2.uninstall and not any(one.target == ACCOUNT_ID for one in kept):
+        yield error(
+            "AuthSchemeIncomplete",
+            "uninstall needs the account of each connection: keep a value as accountId",
+        )
+
+
+def _authorization(authorization: AuthorizationDialect) -> Iterator[SchemeFinding]:
+    by_parameters = authorization.offline_access is OfflineAccess.PARAMETERS
+    if by_parameters and not authorization.offline_parameters:
+        yield error(
+            "AuthSchemeIncomplete",
+            "offlineAccess is parameters, and offlineParameters is empty; set it, such as access_type=offline",
+        )
+    if authorization.offline_parameters and not by_parameters:
+        yield warning(
+            "NotUsed",
+            "offlineParameters is used with offlineAccess: parameters only; set that, or leave it out",
+        )
+    if authorization.grants_per_account:
+        yield info(
+            "GrantsLimited",
+            f"the provider keeps {authorization.grants_per_account} authorisations of one account, and a further one "
+            "ends the oldest; connect each account once, or with a client of its own",
+        )
+    known = authorization.prompts
+    unknown = [one for one in authorization.prompt.split() if known and one not in known]
+    if unknown:
+        yield error("Contradiction", "prompt has values that prompts does not list; add them there", unknown)
+
+
+def _keep(kept: Sequence[KeepRule]) -> Iterator[SchemeFinding]:
+    nowhere = [one.source for one in kept if not (one.target or one.variable)]
+    if nowhere:
+        yield error(
+            "AuthSchemeIncomplete", "keep has values without as and variable; set one of them", nowhere
+        )
+    times = Counter(name for one in kept for name in (one.target, one.variable) if name)
+    repeated = [name for name, count in times.items() if count > 1]
+    if repeated:
+        yield warning("Repeated", "keep sets a value from two places; the later one counts", repeated)
+    patterns = [one.pattern for one in kept if one.pattern and not is_usable(one.pattern)]
+    if patterns:
+        yield error(
+            "PatternWrong",
+            "keep has patterns that are no regular expressions without look-around and back-references; correct them",
+            patterns,
+        )
+
+
+def _kept(oauth2: OAuth2) -> Iterator[KeepRule]:
+    dialect = Dialect.of(oauth2.to_dict())
+    yield from dialect.callback
+    yield from dialect.answer.keep
+    yield from dialect.after.keep if dialect.after else ()
 
 
 def _params(name: str, text: str, reserved: frozenset[str]) -> Iterator[SchemeFinding]:

@@ -65,7 +65,7 @@ def resolve_references(
     if scheme is None or not (scheme.oauth2 or scheme.oauth1):
         return ResolvedReferences()
     lookups = FactsLookups(directory, facts)
-    pending = resolve(lookups, connection, item.id)
+    pending = resolve(lookups, connection, item.id, stand_ins=True)
     try:
         pending.send(None)
     except StopIteration as done:

@@ -20,6 +20,7 @@ from tieline_core.resources.auth_schemes import (
 from tieline_core.resources.fields import Reference
 from tieline_core.severity import Severity
 from tieline_protocol import signatures
+from tieline_protocol.url_inputs import UrlInputs
 
 CLIENT_SECRET, CONSUMER_SECRET = "clientSecret", "consumerSecret"
 # What the HTTP client writes by itself: a value of ours there breaks the request.
@@ -41,6 +42,8 @@ class KnownScheme:
     """By name: all that ``references`` names."""
     links: tuple[Problem, ...] = ()
     """Why the credentials that it names cannot be used."""
+    inputs: UrlInputs = field(default_factory=dict)
+    """The System's, which URLs of its schemes may have in curly braces."""
     inline: bool = False
     """Whether it is a credential's own: what it refers to is then judged with the credential."""
 
@@ -78,7 +81,7 @@ def _findings(known: KnownScheme) -> Iterator[SchemeFinding]:
     if scheme.oauth2:
         kinds = {sibling.type for sibling in known.siblings}
         found = known.inline or AuthSchemeType.CERTIFICATE in kinds
-        yield from oauth2_findings(scheme.oauth2, certificate_scheme=found)
+        yield from oauth2_findings(scheme.oauth2, certificate_scheme=found, inputs=known.inputs)
     if scheme.oauth1:
         yield from oauth1_findings(scheme.oauth1)
     for carried in (scheme.api_key, scheme.hmac, scheme.secret):
@@ -118,7 +121,7 @@ def _hmac(hmac: Hmac) -> Iterator[SchemeFinding]:
     if repeated:
         yield warning("Repeated", "digestInputs names an input twice: it is signed twice", repeated)
     if scheme.algorithm == "sha1":
-        yield warning("AlgorithmWeak", "sha1 is weak; use sha256 or sha512 where the other side can")
+        yield warning("AlgorithmWeak", "sha1 is weak; use sha256 or sha512 if the system supports it")
     uses_tolerance = scheme.has_timestamp or scheme.id_header
     if "tolerance_seconds" in hmac.model_fields_set and not (uses_tolerance or scheme.preset):
         yield info(

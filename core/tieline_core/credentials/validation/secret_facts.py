@@ -6,11 +6,12 @@ credential by the same functions.
 
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from tieline_core.credentials.exposure import Exposure, exposure_of
+from tieline_core.credentials.tenants import mark_in
 from tieline_core.credentials.validation.pem_keys import (
     Certificate,
     SigningKey,
@@ -19,6 +20,7 @@ from tieline_core.credentials.validation.pem_keys import (
 )
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.oauth import token_secret_codec
+from tieline_protocol.oauth.kept import NOTHING, Kept
 
 # Many services take an API key as the user name, with no password.
 _MAY_BE_EMPTY = frozenset({"password"})
@@ -83,6 +85,18 @@ class TokenFacts:
     """The error code of a refusal that stands, which may be empty."""
     not_before: datetime | None = None
     """Until when the provider is left alone, after it could not be asked."""
+    kept: Kept = NOTHING
+    """What the connection keeps of the provider's answers. Nothing of it is secret."""
+    tenant: str = ""
+    """The mark of the tenant that they are of (``Tenant.mark``)."""
+    of_other_tenant: bool = False
+    """Whether there are tokens, and another tenant's than the connection's: they are not used."""
+
+    def seen_from(self, tenant: str) -> "TokenFacts":
+        """The facts for a connection of the tenant with this mark."""
+        if not self.obtained or self.tenant == tenant:
+            return self
+        return replace(self, obtained=False, expires_at=None, due_at=None, kept=NOTHING, of_other_tenant=True)
 
 
 def values_of(data: Mapping[str, str]) -> ValueFacts:
@@ -131,6 +145,8 @@ def tokens_of(secret: Mapping[str, Any]) -> TokenFacts:
         not_before=token_secret_codec.moment(
             annotations.get(token_secret_codec.NOT_BEFORE, "").partition(" ")[0]
         ),
+        kept=Kept.decoded(b64decode(data.get(token_secret_codec.KEPT, "")).decode("utf-8", "replace")),
+        tenant=mark_in(secret),
     )
 
 

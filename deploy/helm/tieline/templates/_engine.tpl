@@ -1,14 +1,12 @@
 {{- /* Whether this release brings an engine of its own. */ -}}
 {{- define "tieline.ownEngine" -}}
-{{- if and .Values.engine.enabled (not .Values.engine.external.url) }}true{{ end }}
+{{- if not .Values.engine.external.url }}true{{ end }}
 {{- end }}
 
-{{- /* What operator and API are told about the engine: nothing where there is none. */ -}}
+{{- /* How operator and API reach the engine. */ -}}
 {{- define "tieline.engineConfiguration" -}}
-{{- if .Values.engine.enabled -}}
 TIELINE_ENGINE_URL: {{ .Values.engine.external.url | default (printf "nats://tieline-engine.%s.svc:4222" .Release.Namespace) }}
 TIELINE_ENGINE_REPLICAS: {{ .Values.engine.replicas | quote }}
-{{- end }}
 {{- end }}
 
 {{- /* 85 % of the memory limit, where it is in Mi or Gi: beyond it the Go runtime collects more often. */ -}}

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Literal, NotRequired, TypedDict, cast
+from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast
 
 from tieline import Context
 
@@ -36,6 +36,20 @@ class NewInvoice(TypedDict):
     lines: list[Line]
 
 
+class CallOptions(TypedDict, total=False):
+    """What every operation takes beside its parameters; see `Context.fetch`."""
+
+    timeout: float
+    retries: int
+    allow_redirects: bool
+
+
+class PageOptions(CallOptions, total=False):
+    """What a list in pages takes as well; see `Context.call_pages`."""
+
+    max_pages: int
+
+
 class Billing:
     """The operations of Billing, version 2026-11."""
 
@@ -49,7 +63,8 @@ class Billing:
         body: NewInvoice,
         *,
         idempotency_key: str | None = None,
-        **options: Any,
+        headers: dict[str, str] | None = None,
+        **options: Unpack[CallOptions],
     ) -> Invoice:
         """Create an invoice (POST /invoices)"""
         return cast(
@@ -58,7 +73,7 @@ class Billing:
                 self._template,
                 "createInvoice",
                 connector="billing",
-                headers={"Idempotency-Key": idempotency_key, **options.pop("headers", {})},
+                headers={"Idempotency-Key": idempotency_key, **(headers or {})},
                 body=body,
                 **options,
             ),
@@ -70,7 +85,8 @@ class Billing:
         state: Literal["open", "paid"] | None = None,
         limit: int | None = None,
         after: str | None = None,
-        **options: Any,
+        headers: dict[str, str] | None = None,
+        **options: Unpack[CallOptions],
     ) -> ListInvoicesResponse200:
         """Invoices, oldest first, a page at a time (GET /invoices)"""
         return cast(
@@ -80,6 +96,7 @@ class Billing:
                 "listInvoices",
                 connector="billing",
                 query={"state": state, "limit": limit, "after": after},
+                headers=headers,
                 **options,
             ),
         )
@@ -89,7 +106,8 @@ class Billing:
         *,
         state: Literal["open", "paid"] | None = None,
         limit: int | None = None,
-        **options: Any,
+        headers: dict[str, str] | None = None,
+        **options: Unpack[PageOptions],
     ) -> AsyncIterator[Invoice]:
         """The items of all pages, one after the other. Invoices, oldest first, a page at a time (GET /invoices)"""
         return cast(
@@ -99,6 +117,7 @@ class Billing:
                 "listInvoices",
                 connector="billing",
                 query={"state": state, "limit": limit},
+                headers=headers,
                 **options,
             ),
         )
@@ -106,7 +125,9 @@ class Billing:
     async def pay_invoice(
         self,
         id: str,
-        **options: Any,
+        *,
+        headers: dict[str, str] | None = None,
+        **options: Unpack[CallOptions],
     ) -> Invoice:
         """Mark an invoice as paid (PUT /invoices/{id}/payment)"""
         return cast(
@@ -116,6 +137,7 @@ class Billing:
                 "payInvoice",
                 connector="billing",
                 path={"id": id},
+                headers=headers,
                 **options,
             ),
         )

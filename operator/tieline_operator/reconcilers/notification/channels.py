@@ -12,11 +12,13 @@ from tieline_core.credentials.validation.secret_keys import secret_problem
 from tieline_core.identity.ids import format_time
 from tieline_core.kubernetes.resources import NOTIFICATION_CHANNELS, SECRETS
 from tieline_core.resources import NotificationChannel
-from tieline_core.resources.notification_channels import DeliveryFailure
+from tieline_core.resources.notification_channels import TEST_LASTS, DeliveryFailure
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import key_of
+from tieline_operator.cache.organisations import organisation
 from tieline_operator.cache.secret_facts import secret_facts
+from tieline_operator.reconcilers.notification.channel_tests import ChannelTestMessage, due_test
 from tieline_operator.reconcilers.notification.deliveries import NO_DELIVERIES, ChannelHealth, Deliveries
 from tieline_operator.reconcilers.uniqueness import id_conflict
 from tieline_protocol.egress import ALLOWED, PUBLIC_ONLY, Egress
@@ -32,6 +34,9 @@ class ObservedChannel:
     secret: SecretFacts | None = None
     health: ChannelHealth | None = None
     """None while this replica has delivered nothing to it."""
+    test: ChannelTestMessage | None = None
+    """A test message that is being delivered."""
+    now: datetime
 
 
 @dataclass(eq=False)
@@ -49,13 +54,19 @@ class ChannelReconciler:
         secrets = await secret_facts(cache, cache[SECRETS], channel.namespace, names)
         secret = secrets.get(needed[0]) if needed else None
         revision = channel_revision(channel, secret)
+        key = key_of(NOTIFICATION_CHANNELS, obj)
+        claim = organisation(cache, channel.namespace)
+        test = due_test(channel, key, organisation_id=claim.id if claim else "", now=now)
+        self.deliveries.deliver(key, [test] if test else [], known={test.id} if test else ())
         return plan(
             ObservedChannel(
                 channel=channel,
                 egress=self.egress,
                 id_conflict=id_conflict(obj, cache[NOTIFICATION_CHANNELS]),
                 secret=secret,
-                health=self.deliveries.health(key_of(NOTIFICATION_CHANNELS, obj), revision),
+                health=self.deliveries.health(key, revision),
+                test=test,
+                now=now,
             )
         )
 
@@ -75,7 +86,15 @@ def plan(observed: ObservedChannel) -> Plan:
     return Plan(
         outcome=observed.id_conflict or problem_of(observed) or _outcome(failure),
         status=_status(delivered_at, failure),
+        requeue_after=_rest_of(observed),
     )
+
+
+def _rest_of(observed: ObservedChannel) -> float | None:
+    """Seconds until the test message is given up."""
+    if observed.test is None:
+        return None
+    return max(0.0, (observed.test.since + TEST_LASTS - observed.now).total_seconds())
 
 
 def problem_of(observed: ObservedChannel) -> Outcome | None:

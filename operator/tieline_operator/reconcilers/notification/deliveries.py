@@ -23,13 +23,13 @@ class Deliveries(Protocol):
     """Delivers messages in the background."""
 
     def deliver(self, owner: Key, messages: Sequence[Message], *, known: Collection[str]) -> None:
-        """Delivers ``messages`` of a Notification, and no others of it any more.
+        """Delivers ``messages`` of a Notification or a channel, and no others of it any more.
 
         What was delivered is remembered for ids in ``known``.
         """
 
     def delivered(self, owner: Key) -> Mapping[str, datetime]:
-        """When messages of a Notification were delivered, by id."""
+        """When messages of a Notification or a channel were delivered, by id."""
 
     def health(self, channel: Key, revision: str) -> ChannelHealth | None:
         """What became of deliveries to a channel; None where there were none, or it was another ``revision``.
@@ -65,6 +65,10 @@ class _None:
     def counts(self, namespace: str, environment_id: str) -> None:
         pass
 
+    def records(self, namespace: str, environment_id: str) -> None:
+        pass
+
 
 NO_DELIVERIES: Deliveries = _None()
 NO_RUNS: Runs = _None()
+NO_SCHEDULES: Schedules = _None()

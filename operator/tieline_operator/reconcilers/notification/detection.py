@@ -9,15 +9,30 @@ from tieline_core.credentials.validation.credential_findings import EXPIRED, REF
 from tieline_core.identity.ids import format_time
 from tieline_core.resources.notifications import FailureRate, Incident, NotificationEvent
 from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
+from tieline_core.resources.releases import RolloutState
 from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Object
 from tieline_operator.reconcilers.notification.incidents import Detected, Detection
 
 WINDOW_MINUTES = 15
 """The window in which failures are counted."""
+POLL_SECONDS = 60.0
+"""How often the run history is read."""
 # A connection is as it should be again only by what a person does.
 _UNAUTHORISED = frozenset({EXPIRED, REFUSED})
 _MAX_DETAIL = 1500
+# Whether these are over shows once the rollout under way has ended.
+_ENDED_BY_A_ROLLOUT = frozenset({NotificationEvent.DEPLOY_FAILED, NotificationEvent.ENVIRONMENT_ERROR})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadRun:
+    """A run that became a dead letter."""
+
+    id: str
+    task: str
+    error: str
+    """The error's type. Its message may hold what the event held, and stays in the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +41,7 @@ class RunCounts:
 
     ended: int = 0
     failed: int = 0
+    last_dead: DeadRun | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +56,8 @@ class ObservedTarget:
     """None while nothing is known of its runs."""
     missed: Mapping[str, datetime] | None = None
     """Schedules that did not run, with the time when they were due; None while nothing is known of them."""
+    awaits_dead_run: bool = False
+    """Whether the newest dead run is likely to be known soon."""
 
 
 def detect(
@@ -52,7 +70,11 @@ def detect(
     found: list[Detected] = []
     unknown: set[NotificationEvent] = set()
     if target.status is not None:
-        found += _of_status(target.status, events, incidents)
+        found += _of_status(target.status, target.runs, events, incidents)
+        if target.status.rollout is RolloutState.PROGRESSING:
+            unknown |= _ENDED_BY_A_ROLLOUT
+        if target.awaits_dead_run:
+            unknown.add(NotificationEvent.RUN_DEAD)
         found += _of_connections(target.connections)
         if target.runs is None:
             unknown.add(NotificationEvent.FAILURE_RATE)
@@ -62,23 +84,30 @@ def detect(
             unknown.add(NotificationEvent.SCHEDULE_MISSED)
         else:
             found += _of_schedules(target.missed)
-    return Detection(found=[one for one in found if one.event in events], unknown=frozenset(unknown) & events)
+    known = events - unknown
+    return Detection(found=[one for one in found if one.event in known], unknown=frozenset(unknown) & events)
 
 
 def _of_status(
-    status: EnvironmentStatus, events: frozenset[NotificationEvent], incidents: Sequence[Incident]
+    status: EnvironmentStatus,
+    runs: RunCounts | None,
+    events: frozenset[NotificationEvent],
+    incidents: Sequence[Incident],
 ) -> Iterator[Detected]:
     detail = status.message[:_MAX_DETAIL]
     if status.dead_letters:
         yield Detected(
             event=NotificationEvent.RUN_DEAD,
-            message=f"{_at_least(status.dead_letters)} could not be processed and will not be tried again.",
+            message=f"{_at_least(status.dead_letters)} could not be processed and will not be tried again."
+            + _named(runs.last_dead if runs else None),
         )
     if status.deploy_failure:
         keeps = f" Version {status.version} keeps serving." if status.version else " Nothing serves."
         version = f"Version {status.desired_version}" if status.desired_version else "The current files"
         yield Detected(
             event=NotificationEvent.DEPLOY_FAILED,
+            # A failed deploy of another version is another incident.
+            subject=status.desired_version or "",
             message=f"{version} could not be deployed ({status.deploy_failure}).{keeps}\n{detail}",
         )
     is_error = status.status is EnvironmentState.ERROR
@@ -88,13 +117,19 @@ def _of_status(
         )
 
 
+def _named(dead: DeadRun | None) -> str:
+    return f" The last one is of {dead.task} (run {dead.id}): {dead.error}" if dead else ""
+
+
 def _is_told_as_deploy(
     status: EnvironmentStatus, events: frozenset[NotificationEvent], incidents: Sequence[Incident]
 ) -> bool:
     """Whether the failed deploy is all that is wrong: the error did not come after it."""
     if not status.deploy_failure or NotificationEvent.DEPLOY_FAILED not in events:
         return False
-    deploy = next((one for one in incidents if one.event is NotificationEvent.DEPLOY_FAILED), None)
+    subject = status.desired_version or ""
+    deploys = (one for one in incidents if one.event is NotificationEvent.DEPLOY_FAILED)
+    deploy = next((one for one in deploys if one.subject == subject), None)
     return deploy is None or status.updated_at <= deploy.since
 
 
@@ -123,7 +158,7 @@ def _of_runs(runs: RunCounts, rate: FailureRate) -> Iterator[Detected]:
             event=NotificationEvent.FAILURE_RATE,
             message=(
                 f"{runs.failed} of {runs.ended} runs failed within {WINDOW_MINUTES} minutes "
-                f"({runs.failed * 100 // runs.ended} %; told above {rate.percent} %)."
+                f"({runs.failed * 100 // runs.ended} %; the threshold is {rate.percent} %)."
             ),
         )
 

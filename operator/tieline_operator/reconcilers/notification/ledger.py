@@ -20,7 +20,7 @@ from tieline_core.kubernetes.resources import CONFIG_MAPS, NOTIFICATIONS
 from tieline_operator.apply.plan import Creation, Deletion, Object
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
-from tieline_operator.reconcilers.notification.lifecycle import Followee, Ledger, State, Subject
+from tieline_operator.reconcilers.notification.lifecycle import Ledger, State, Subject, Tracked
 
 _KEY = "told"
 _MOST_BYTES = 700_000
@@ -85,7 +85,7 @@ def unpacked(data: Mapping[str, str]) -> Ledger:
     """The ledger in the contents of a ConfigMap; empty where it cannot be read."""
     try:
         rows = json.loads(zlib.decompress(base64.b64decode(data[_KEY])))
-        found = [_followee(row) for row in rows]
+        found = [_tracked(row) for row in rows]
     except (KeyError, TypeError, ValueError, IndexError, zlib.error):
         return {}
     return {one.key: one for one in found}
@@ -120,7 +120,7 @@ def _manifest(notification: Object, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _row(one: Followee) -> list[Any]:
+def _row(one: Tracked) -> list[Any]:
     return [
         str(one.subject),
         one.id,
@@ -130,9 +130,9 @@ def _row(one: Followee) -> list[Any]:
     ]
 
 
-def _followee(row: Sequence[Any]) -> Followee:
+def _tracked(row: Sequence[Any]) -> Tracked:
     subject, identifier, created, state, *texts = row
-    return Followee(
+    return Tracked(
         subject=Subject(subject),
         id=str(identifier),
         created=datetime.fromtimestamp(int(created), UTC),

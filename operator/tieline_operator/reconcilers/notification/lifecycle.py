@@ -39,7 +39,7 @@ class Subject(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Followee:
+class Tracked:
     """A connection or an activation."""
 
     subject: Subject
@@ -61,7 +61,7 @@ class Followee:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observed(Followee):
+class Observed(Tracked):
     """One that is there now."""
 
     since: datetime
@@ -77,13 +77,13 @@ class LifecycleChange:
     id: str
     """Of the message."""
     event: NotificationEvent
-    followee: Followee
+    tracked: Tracked
     """As the receiver knows it once this is delivered."""
     at: datetime
     message: str = ""
 
 
-Ledger = Mapping[str, Followee]
+Ledger = Mapping[str, Tracked]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def step(
     without being told. ``delivered``: when messages were delivered, by id.
     """
     there = sorted(observed, key=lambda one: (one.created, one.id))
-    ledger: dict[str, Followee] = dict(stored)
+    ledger: dict[str, Tracked] = dict(stored)
     due: list[LifecycleChange] = []
     known: set[str] = set()
     delays: list[float] = []
@@ -157,7 +157,7 @@ def step(
 
 
 def _change(
-    uid: str, told: Followee | None, one: Observed, *, since: datetime, now: datetime
+    uid: str, told: Tracked | None, one: Observed, *, since: datetime, now: datetime
 ) -> tuple[LifecycleChange | None, float | None]:
     """What has become of an object, and when to look again."""
     known = _known(one) if told is None else _completed(_known(one), told)
@@ -170,7 +170,7 @@ def _change(
         return None, None
     event = _TURNED.get(one.state) if one.state is not told.state else None
     if event is None:
-        return LifecycleChange(id="", event=_CREATED[one.subject], followee=known, at=now), None
+        return LifecycleChange(id="", event=_CREATED[one.subject], tracked=known, at=now), None
     if event is NotificationEvent.CONNECTION_FAILED:
         left = (one.since + timedelta(seconds=FAILED_SECONDS) - now).total_seconds()
         if left > 0:
@@ -180,7 +180,7 @@ def _change(
 
 def _settle(
     change: LifecycleChange,
-    ledger: dict[str, Followee],
+    ledger: dict[str, Tracked],
     due: list[LifecycleChange],
     known: set[str],
     *,
@@ -198,18 +198,18 @@ def _settle(
         due.append(change)
         return False
     if deleted:
-        ledger.pop(change.followee.key, None)
+        ledger.pop(change.tracked.key, None)
     else:
-        ledger[change.followee.key] = change.followee
+        ledger[change.tracked.key] = change.tracked
     return True
 
 
-def _known(one: Followee) -> Followee:
-    names = Followee.__dataclass_fields__
-    return Followee(**{name: getattr(one, name) for name in names})
+def _known(one: Tracked) -> Tracked:
+    names = Tracked.__dataclass_fields__
+    return Tracked(**{name: getattr(one, name) for name in names})
 
 
-def _completed(one: Followee, told: Followee) -> Followee:
+def _completed(one: Tracked, told: Tracked) -> Tracked:
     """With what cannot be told any more, because a user, a system or a template is gone."""
     texts = ("name", "user_id", "external_id", "system_id", "template_id")
     return replace(one, **{name: getattr(one, name) or getattr(told, name) for name in texts})
@@ -218,12 +218,12 @@ def _completed(one: Followee, told: Followee) -> Followee:
 def _told(
     uid: str,
     event: NotificationEvent,
-    followee: Followee,
+    tracked: Tracked,
     *,
     stamp: datetime,
     at: datetime,
     message: str = "",
 ) -> LifecycleChange:
-    text = f"{uid}\n{event}\n{followee.key}\n{int(stamp.timestamp())}"
+    text = f"{uid}\n{event}\n{tracked.key}\n{int(stamp.timestamp())}"
     identifier = f"msg_{hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]}"
-    return LifecycleChange(id=identifier, event=event, followee=followee, at=at, message=message)
+    return LifecycleChange(id=identifier, event=event, tracked=tracked, at=at, message=message)

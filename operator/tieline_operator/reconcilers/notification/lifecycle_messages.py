@@ -8,10 +8,10 @@ from tieline_core.identity.display_names import cleaned, cleaned_lines
 from tieline_core.identity.ids import format_time
 from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.apply.plan import Key
-from tieline_operator.reconcilers.notification.lifecycle import Followee, LifecycleChange, Subject
+from tieline_operator.reconcilers.notification.lifecycle import LifecycleChange, Subject, Tracked
 from tieline_operator.reconcilers.notification.messages import Message, Phase, Place
 
-_TITLES: Mapping[NotificationEvent, str] = {
+_TITLES: Mapping[str, str] = {
     NotificationEvent.CONNECTION_CREATED: "Connection created",
     NotificationEvent.CONNECTION_FAILED: "Connection failed",
     NotificationEvent.CONNECTION_NEEDS_AUTHORISATION: "Connection needs authorisation",
@@ -25,28 +25,28 @@ _TITLES: Mapping[NotificationEvent, str] = {
 class LifecycleMessage(Message):
     """A message about a change."""
 
-    followee: Followee
+    tracked: Tracked
 
     @property
     def title(self) -> str:
         """One line, without line breaks."""
-        of_whom = self.followee.external_id or self.followee.name or self.followee.id
+        of_whom = self.tracked.external_id or self.tracked.name or self.tracked.id
         what = f'{_TITLES[self.event]} "{of_whom}": {self.place.project_title} / {self.place.environment}'
         return " ".join(cleaned(what).split())
 
     @property
     def text(self) -> str:
         """The message for people."""
-        place, followee = self.place, self.followee
+        place, tracked = self.place, self.tracked
         lines = [
             self.title,
             "",
             f"Project: {place.project_title} ({place.namespace}/{place.project})",
             f"Environment: {place.environment}",
-            f"{followee.subject.capitalize()}: {followee.id}",
+            f"{tracked.subject.capitalize()}: {tracked.id}",
         ]
-        if followee.external_id:
-            lines.append(f"User: {followee.external_id}")
+        if tracked.external_id:
+            lines.append(f"User: {tracked.external_id}")
         lines.append(f"At: {format_time(self.since)}")
         if self.detail:
             lines += ["", self.detail]
@@ -56,27 +56,27 @@ class LifecycleMessage(Message):
     def path(self) -> str:
         """The path in the REST API that shows more."""
         organisation = f"/api/v2/o/{self.place.organisation_id}"
-        if self.followee.subject is Subject.CONNECTION:
-            return f"{organisation}/connections/{self.followee.id}"
-        return f"{organisation}/environments/{self.place.environment_id}/activations/{self.followee.id}"
+        if self.tracked.subject is Subject.CONNECTION:
+            return f"{organisation}/connections/{self.tracked.id}"
+        return f"{organisation}/environments/{self.place.environment_id}/activations/{self.tracked.id}"
 
     def payload(self) -> dict[str, Any]:
         """The body of a webhook: ``type``, ``timestamp`` and ``data``, as Standard Webhooks recommends."""
-        place, followee = self.place, self.followee
+        place, tracked = self.place, self.tracked
         data: dict[str, Any] = {
             "event": str(self.event),
             "organisationId": place.organisation_id,
             "project": {"id": place.project_id, "name": place.project_title},
             "environment": {"id": place.environment_id, "name": place.environment},
-            str(followee.subject): {"id": followee.id},
+            str(tracked.subject): {"id": tracked.id},
         }
-        if followee.user_id:
-            data["user"] = {"id": followee.user_id, "externalId": followee.external_id}
-        if followee.subject is Subject.CONNECTION:
+        if tracked.user_id:
+            data["user"] = {"id": tracked.user_id, "externalId": tracked.external_id}
+        if tracked.subject is Subject.CONNECTION:
             more = {
-                "name": followee.name,
-                "systemId": followee.system_id,
-                "connectionTemplateId": followee.template_id,
+                "name": tracked.name,
+                "systemId": tracked.system_id,
+                "connectionTemplateId": tracked.template_id,
             }
             data["connection"] |= {name: value for name, value in more.items() if value}
         if self.detail:
@@ -93,9 +93,9 @@ def lifecycle_message(*, channel: Key, uid: str, change: LifecycleChange, place:
         uid=uid,
         phase=Phase.HAPPENED,
         event=change.event,
-        subject=change.followee.id,
+        subject=change.tracked.id,
         place=place,
         detail=change.message,
         since=change.at,
-        followee=change.followee,
+        tracked=change.tracked,
     )

@@ -49,9 +49,10 @@ class Message:
     """The id of the incident's first message."""
     channel: Key
     uid: str
-    """Of the Notification: the message is dropped with it."""
+    """Of the object that the message is sent for: it is dropped with it."""
     phase: Phase
-    event: NotificationEvent
+    event: str
+    """A NotificationEvent, or ``test``."""
     subject: str
     place: Place
     detail: str
@@ -172,7 +173,7 @@ def message_of(*, channel: Key, uid: str, incident: Incident, phase: Phase, plac
     )
 
 
-TITLES: Mapping[NotificationEvent, str] = {
+TITLES: Mapping[str, str] = {
     NotificationEvent.RUN_DEAD: "Events were given up",
     NotificationEvent.FAILURE_RATE: "Runs fail too often",
     NotificationEvent.AUTHORISATION_NEEDED: "Connection needs authorisation",
@@ -180,7 +181,7 @@ TITLES: Mapping[NotificationEvent, str] = {
     NotificationEvent.ENVIRONMENT_ERROR: "Environment in error",
     NotificationEvent.SCHEDULE_MISSED: "Schedule missed",
 }
-_NEXT_STEPS: Mapping[NotificationEvent, str] = {
+_NEXT_STEPS: Mapping[str, str] = {
     NotificationEvent.RUN_DEAD: "Look at the dead runs, correct the cause, and replay or discard them.",
     NotificationEvent.FAILURE_RATE: "Look at the errors of the failed runs, and at what was deployed last.",
     NotificationEvent.AUTHORISATION_NEEDED: "Authorise the connection again, or replace its credential.",

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+
+from cachetools import LRUCache
 
 from tieline_core.identity.ids import environment_id, format_time
-from tieline_core.identity.names import schedules_name
 from tieline_core.kubernetes.resources import (
     ACTIVATIONS,
     CONFIG_MAPS,
     CONNECTION_TEMPLATES,
     CONNECTIONS,
-    NAMESPACES,
     NOTIFICATION_CHANNELS,
     NOTIFICATIONS,
     PROJECTS,
@@ -22,7 +22,6 @@ from tieline_core.resources.notifications import (
     MAX_INCIDENTS,
     Incident,
     NotificationEvent,
-    NotificationSpec,
 )
 from tieline_core.resources.parsed_cache import PROJECT
 from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
@@ -46,22 +45,31 @@ from tieline_operator.cache.organisations import organisation
 from tieline_operator.reconcilers.notification.deliveries import (
     NO_DELIVERIES,
     NO_RUNS,
+    NO_SCHEDULES,
     Deliveries,
     Runs,
     Schedules,
 )
-from tieline_operator.reconcilers.notification.detection import ObservedTarget, detect
-from tieline_operator.reconcilers.notification.followees import followees
+from tieline_operator.reconcilers.notification.detection import (
+    POLL_SECONDS,
+    ObservedTarget,
+    RunCounts,
+    detect,
+)
 from tieline_operator.reconcilers.notification.incidents import Followed, follow, message_ids
 from tieline_operator.reconcilers.notification.ledger import LedgerReader, ledgers_of, replacement
 from tieline_operator.reconcilers.notification.lifecycle import MAX_FOLLOWED, LifecycleStep, step
 from tieline_operator.reconcilers.notification.lifecycle_messages import lifecycle_message
 from tieline_operator.reconcilers.notification.messages import REASONS, Message, Place, message_of
-from tieline_operator.reconcilers.notification.schedules import missed_schedules, records_in
+from tieline_operator.reconcilers.notification.schedules import missed_schedules
+from tieline_operator.reconcilers.notification.tracked import tracked
 from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.uniqueness import id_conflict
 
 _MAX_CONNECTIONS = 1000
+DEAD_RUN_WAIT = timedelta(seconds=2.5 * POLL_SECONDS)
+"""How long run_dead waits for the newest dead run: two polls of the run history, and then some."""
+_MAX_WAITING = 10_000
 _RECHECK_SECONDS = 60.0
 """Statistics of runs change without an event."""
 _LEDGER_SECONDS = 1.0
@@ -92,9 +100,10 @@ class NotificationReconciler:
 
     deliveries: Deliveries = NO_DELIVERIES
     runs: Runs = NO_RUNS
-    schedules: Schedules | None = None
-    """None where there is no event engine: then records are in ConfigMaps."""
+    schedules: Schedules = NO_SCHEDULES
     _ledgers: LedgerReader = field(default_factory=LedgerReader)
+    _waiting: LRUCache[Key, datetime] = field(default_factory=lambda: LRUCache(_MAX_WAITING))
+    """Since when Notifications wait for the newest dead run. A restart waits again."""
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Notification, plans, and has delivered what is due."""
@@ -112,7 +121,7 @@ class NotificationReconciler:
         spec, namespace = notification.spec, notification.namespace
         found = cache[PROJECTS].get(namespace, spec.project_ref.name)
         project = PROJECT.of(found) if found else None
-        claim = organisation(cache[NAMESPACES], namespace)
+        claim = organisation(cache, namespace)
         delivered = self.deliveries.delivered(key_of(NOTIFICATIONS, obj))
         since = notification.status.lifecycle_since or now.replace(microsecond=0)
         ledgers = ledgers_of(cache, obj)
@@ -122,7 +131,7 @@ class NotificationReconciler:
             channel=cache[NOTIFICATION_CHANNELS].get(namespace, spec.channel_ref.name),
             project=project,
             organisation_id=claim.id if claim else "",
-            target=await self._target(cache, project, spec, now),
+            target=await self._target(cache, project, notification, now),
             delivered=delivered,
             ledgers=ledgers,
             lifecycle_since=since,
@@ -150,7 +159,7 @@ class NotificationReconciler:
         stored = await self._ledgers.read(cache, ledgers)
         if stored is None:
             return None
-        found = followees(cache, project, spec.environment)
+        found = tracked(cache, project, spec.environment)
         return step(
             notification.metadata.uid,
             stored,
@@ -162,38 +171,47 @@ class NotificationReconciler:
         )
 
     async def _target(
-        self, cache: ClusterCache, project: Project | None, spec: NotificationSpec, now: datetime
+        self, cache: ClusterCache, project: Project | None, notification: Notification, now: datetime
     ) -> ObservedTarget:
+        spec = notification.spec
         environment = spec.environment
         statuses = project.status.environments if project else ()
         status = next((item for item in statuses if item.name == environment), None)
         if project is None or status is None:
             return ObservedTarget(status=None)
+        runs = self.runs.counts(project.namespace, environment_id(project.id, environment))
         with_schedules = NotificationEvent.SCHEDULE_MISSED in spec.effective_events
         return ObservedTarget(
             status=status,
             connections=_connections(cache, project, environment),
-            runs=self.runs.counts(project.namespace, environment_id(project.id, environment)),
-            missed=await self._missed(cache, project, status, now) if with_schedules else None,
+            runs=runs,
+            missed=self._missed(project, status, now) if with_schedules else None,
+            awaits_dead_run=self._awaits_dead_run(notification, status, runs, now),
         )
 
-    async def _missed(
-        self, cache: ClusterCache, project: Project, status: EnvironmentStatus, now: datetime
+    def _awaits_dead_run(
+        self, notification: Notification, status: EnvironmentStatus, runs: RunCounts | None, now: datetime
+    ) -> bool:
+        key = Key(NOTIFICATIONS.kind, notification.namespace, notification.name)
+        is_wanted = NotificationEvent.RUN_DEAD in notification.spec.effective_events
+        if not is_wanted or not status.dead_letters or (runs and runs.last_dead):
+            self._waiting.pop(key, None)
+            return False
+        return now - self._waiting.setdefault(key, now) < DEAD_RUN_WAIT
+
+    def _missed(
+        self, project: Project, status: EnvironmentStatus, now: datetime
     ) -> Mapping[str, datetime] | None:
-        """The schedules of an environment that did not run when they were due.
+        """The schedules of an environment that did not run when they were due; None while that is not known.
 
         An environment that is stopped misses none, and neither does a schedule that is paused.
         """
         stopped = status.status in (EnvironmentState.SUSPENDED, EnvironmentState.DRAFT)
         if stopped or status.workload is None or status.deployed_at is None:
             return {}
-        # With an event engine only what was not carried over to it yet is in a ConfigMap.
-        records = await _records(cache, project.namespace, status.workload)
-        if self.schedules is not None:
-            known = self.schedules.records(project.namespace, environment_id(project.id, status.name))
-            if known is None:
-                return None
-            records |= known
+        records = self.schedules.records(project.namespace, environment_id(project.id, status.name))
+        if records is None:
+            return None
         missed = missed_schedules(records, deployed_at=status.deployed_at, now=now)
         environments = project.spec.effective_environments()
         paused = {one for item in environments if item.name == status.name for one in item.paused_schedules}
@@ -319,7 +337,7 @@ def _not_followed(lifecycle: LifecycleStep | None) -> str:
 def _summary(followed: Followed) -> str:
     current = [one for one in followed.incidents if one.ended_at is None]
     if not current:
-        return "Nothing is wrong that would be told"
+        return "No incident to report"
     omitted = (
         f"; {followed.omitted} more are not followed (at most {MAX_INCIDENTS} are)"
         if followed.omitted
@@ -343,16 +361,6 @@ def _stored(incident: Incident) -> dict[str, object]:
 
 def _over(incident: Incident) -> str:
     return f"Over: {incident.message}"
-
-
-async def _records(cache: ClusterCache, namespace: str, workload: str) -> dict[str, str | bytes]:
-    """The records of schedules that are in a ConfigMap."""
-    name = schedules_name(workload)
-    # Its contents are in no cache; most environments have none.
-    if cache[CONFIG_MAPS].get(namespace, name) is None:
-        return {}
-    found = await cache.config_map(namespace, name)
-    return records_in((found or {}).get("data") or {})
 
 
 def _connections(cache: ClusterCache, project: Project, environment: str) -> Sequence[Object]:

@@ -5,7 +5,6 @@ stay as they are.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,7 +20,7 @@ _MAX_TEXT = 256
 
 
 def missed_schedules(
-    records: Mapping[str, str | bytes], *, deployed_at: datetime, now: datetime
+    records: Mapping[str, bytes], *, deployed_at: datetime, now: datetime
 ) -> dict[str, datetime]:
     """The schedules that should have begun, with the first time that was missed.
 
@@ -36,16 +35,7 @@ def missed_schedules(
     return missed
 
 
-def records_in(config_map: Mapping[str, str]) -> dict[str, str | bytes]:
-    """The records in the data of a ConfigMap, where an environment without an event engine has them."""
-    records: dict[str, str | bytes] = {}
-    for name, text in config_map.items():
-        with suppress(KeyError, TypeError, ValueError):
-            records[name] = orjson.dumps(orjson.loads(text)["value"])
-    return records
-
-
-def _due(text: str | bytes, deployed_at: datetime) -> datetime | None:
+def _due(text: bytes, deployed_at: datetime) -> datetime | None:
     """When a schedule is due next; None where a pod works on it, and where nothing can be said."""
     try:
         value: Any = orjson.loads(text)

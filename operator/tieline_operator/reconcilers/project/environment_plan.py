@@ -11,7 +11,15 @@ from tieline_core.kubernetes import resources as r
 from tieline_core.project_files.deploy_findings import missing_templates, summary
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.project_versions import VersionState
-from tieline_core.resources.projects import EnvironmentSpec
+from tieline_core.resources.projects import EnvironmentSpec, EnvironmentStatus
+from tieline_core.resources.releases import RolloutState
+from tieline_operator.apply.conditions import (
+    ID_TAKEN,
+    ORGANISATION_CHANGED,
+    ORGANISATION_MISSING,
+    ORGANISATION_TAKEN,
+    READY,
+)
 from tieline_operator.apply.diff import contained
 from tieline_operator.apply.plan import Child, Deletion, Manifest, Object
 from tieline_operator.config import Config
@@ -21,17 +29,30 @@ from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN
 from tieline_operator.reconcilers.project.environment_status import ActualEnvironment, DesiredEnvironment
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
 from tieline_operator.reconcilers.project.packages import NO_PACKAGES, PackagePlan, plan_packages
+from tieline_operator.reconcilers.project.releases import Deploy
 from tieline_operator.workload import manifests
 from tieline_operator.workload.exposure import ExposureMode
-from tieline_operator.workload.inputs import Packages, Workload, merged_runtime
+from tieline_operator.workload.inputs import Workload, merged_runtime
 from tieline_operator.workload.packages import installer_objects, job, lock_file, packages_of
-from tieline_operator.workload.pod_template import REVISION_ANNOTATION, revision_of
+from tieline_operator.workload.pod_template import REVISION_ANNOTATION
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
 from tieline_operator.workload.secret_variables import SecretVariables, secret_variables
 
 VARIABLE_MISSING = "SecretVariableMissing"
 """The reason where an environment variable cannot come from its Secret."""
+VERSION_NOT_FOUND = "VersionNotFound"
+TEMPLATE_NOT_FOUND = "TemplateNotFound"
+_MAY_BE_LATE = frozenset({VARIABLE_MISSING, VERSION_NOT_FOUND, TEMPLATE_NOT_FOUND})
+"""Something that a deploy needs is not in the caches. It may have been created a moment before: each kind has its own
+watch, and they are not in step."""
+_LATE_SECONDS = 2.0
+CHANGE_CAUSE = "kubernetes.io/change-cause"
+"""The annotation of a Project that says what its last change is for, as Deployments have it."""
+REVISION = "tieline.dev/source-revision"
+"""The annotation of a Project with the revision that its manifest is of."""
+_REFUSED_PROJECT = frozenset({ID_TAKEN, ORGANISATION_CHANGED, ORGANISATION_MISSING, ORGANISATION_TAKEN})
+"""Reasons of a project for which nothing is planned. What it runs stays as it is."""
 OPTIONAL_CHILDREN = (r.POD_DISRUPTION_BUDGETS, r.INGRESSES, r.HTTP_ROUTES, r.ENGINE_SECRETS)
 """Children that exist only where the spec or the settings ask for them."""
 
@@ -48,6 +69,8 @@ class EnvironmentPlan:
     """Seconds until the credentials of its pods are renewed."""
     packages_recheck: float | None = None
     """Seconds until it is looked again for packages that were just stored."""
+    late_after: float | None = None
+    """Seconds after which a deploy has failed for something that is not there."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +99,7 @@ def plan_environment(
         draft=environment.choice.draft,
         pinned_version=environment.choice.pinned_version,
         pinned_digest=environment.choice.pinned_digest,
+        healthy_seconds=observed.config.healthy_seconds,
     )
     if environment.choice.draft:
         gone = tuple(Deletion.of(resource, obj) for resource, obj in environment.children.items())
@@ -88,21 +112,25 @@ def plan_environment(
         target = replace(target, problem=Failure(VARIABLE_MISSING, variables.problem))
     if environment.address_conflict and not target.problem:
         target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
+    late_after = _late_after(target, actual.previous, now)
     desired = replace(
         desired,
         suspended=spec.suspended,
         replicas=workload.replicas,
         version=target.name,
+        digest=target.version.spec.digest if target.version else "",
         problem=target.problem,
+        is_late=late_after is not None,
         waiting=target.waiting,
         connection_problem=environment.connection_problem,
-        queue_level=_queue_level(observed, environment, spec.name) if workload.engine_urls else EMPTY,
+        queue_level=_queue_level(observed, environment, spec.name),
         public_url="" if environment.address_conflict else workload.public_url,
+        deploy=_deploy(observed, environment, spec, target),
     )
     return _with_manifests(
         observed,
         environment,
-        EnvironmentPlan(desired=desired, actual=actual),
+        EnvironmentPlan(desired=desired, actual=actual, late_after=late_after),
         workload,
         target,
         now,
@@ -127,7 +155,7 @@ def _with_manifests(
         r.SERVICES: manifests.service(workload),
     }
     renew_after = None
-    if workload.engine_urls and observed.engine_signer:
+    if observed.engine_signer:
         objects[r.ENGINE_SECRETS], renew_after = environment_secret(
             workload, observed.engine_signer, environment.children.get(r.ENGINE_SECRETS), now
         )
@@ -145,7 +173,16 @@ def _with_manifests(
     if version is not None and not workload.public_url:
         desired = replace(desired, waiting=desired.waiting or "its Service is being made")
     elif version is not None:
-        manifest = _deployment(observed, environment, workload, version, running.packages)
+        stays_stopped = version is not target.version or bool(target.problem or target.waiting)
+        if stays_stopped and _was_stopped(observed, planned.actual):
+            # What ran before the suspension never serves again, unless it is deployed.
+            workload = replace(workload, replicas=0)
+        manifest = manifests.deployment(
+            workload,
+            version=version.name,
+            config_maps=version.spec.config_maps,
+            packages=running.packages,
+        )
         objects[r.DEPLOYMENTS] = manifest
         annotations = manifest["spec"]["template"]["metadata"]["annotations"]
         desired = replace(
@@ -160,11 +197,10 @@ def _with_manifests(
         for resource, manifest in objects.items()
     )
     # Without the signer, pods use the credentials that they have.
-    kept = (r.ENGINE_SECRETS,) if workload.engine_urls else ()
     deletions = tuple(
         Deletion.of(resource, environment.children[resource])
         for resource in OPTIONAL_CHILDREN
-        if resource in environment.children and resource not in objects and resource not in kept
+        if resource in environment.children and resource not in objects and resource != r.ENGINE_SECRETS
     )
     return replace(
         planned,
@@ -174,6 +210,17 @@ def _with_manifests(
         renew_after=renew_after,
         packages_recheck=target.packages.recheck_after,
     )
+
+
+def _was_stopped(observed: ObservedProject, actual: ActualEnvironment) -> bool:
+    """Whether the environment ran nothing, or was to run nothing, when it was last seen."""
+    if actual.deployment is None:
+        return False
+    # A deploy to a project that is refused as a whole has no rollout either, and its pods go on.
+    ready = observed.project.condition(READY)
+    was_refused = ready is not None and ready.reason in _REFUSED_PROJECT
+    was_suspended = actual.previous is not None and actual.previous.rollout is None and not was_refused
+    return was_suspended or actual.deployment["spec"].get("replicas") == 0
 
 
 def _installers(
@@ -197,6 +244,7 @@ def _installers(
                 architecture=workload.architecture,
                 index_url=config.packages_index_url,
                 index_secret=config.packages_index_secret,
+                authorities=config.packages_ca,
             )
             yield Child(resource=r.JOBS, desired=manifest, actual=None)
 
@@ -219,34 +267,8 @@ def _packages(
         version,
         environment_id=environment_id(observed.project.id, environment.name),
         architecture=observed.config.packages_architecture,
-        has_engine=bool(_engine_urls(observed)),
         deployed=packages_of(deployment) if is_deployed else None,
     )
-
-
-def _deployment(
-    observed: ObservedProject,
-    environment: ObservedEnvironment,
-    workload: Workload,
-    version: ProjectVersion,
-    packages: Packages | None,
-) -> Manifest:
-    """The Deployment. A new URL of the API alone does not replace pods, which keep using the previous one."""
-
-    def with_url(url: str) -> Manifest:
-        return manifests.deployment(
-            replace(workload, api_url=url),
-            version=version.name,
-            config_maps=version.spec.config_maps,
-            packages=packages,
-        )
-
-    actual, previous = environment.children.get(r.DEPLOYMENTS), observed.config.previous_api_url
-    if actual is not None and previous:
-        earlier = with_url(previous)
-        if revision_of(earlier) == revision_of(actual):
-            return earlier
-    return with_url(workload.api_url)
 
 
 def _to_run(
@@ -275,8 +297,8 @@ def _target(
         return Target(
             name,
             problem=Failure(
-                "VersionNotFound",
-                f'The project has no version "{name}"; name one that `kubectl get projver` shows, or "latest"',
+                VERSION_NOT_FOUND,
+                f'The project has no version "{name}"; name one that `kubectl get projectversions` shows, or "latest"',
             ),
         )
     return _checked(observed, environment, version)
@@ -297,10 +319,43 @@ def _checked(observed: ObservedProject, environment: ObservedEnvironment, versio
     missing = missing_templates(analysis.templates, environment.templates)
     if missing:
         findings = summary(missing)
-        problem = Failure("TemplateNotFound", f"version {version.name} cannot be deployed: {findings}")
+        problem = Failure(TEMPLATE_NOT_FOUND, f"version {version.name} cannot be deployed: {findings}")
         return Target(version.name, version, problem)
     packages = _packages(observed, environment, version)
     return Target(version.name, version, packages.problem, packages.waiting, packages)
+
+
+def _deploy(
+    observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec, target: Target
+) -> Deploy | None:
+    """What a release says of where the target comes from. Annotations are those of the Project's manifest."""
+    if target.name is None:
+        return None
+    project, source = observed.project, observed.project.spec.source.source_ref
+    annotations = project.metadata.annotations
+    is_from_flux = environment.choice.follows and source is not None
+    origin = observed.source.origin
+    described = target.version.spec.version_description if target.version else ""
+    return Deploy(
+        version=target.name,
+        digest=target.version.spec.digest if target.version else "",
+        note=spec.deploy_note,
+        via=f'Flux ({source.kind} "{source.name}")' if is_from_flux and source else observed.applied_by,
+        message=annotations.get(CHANGE_CAUSE, "") or described,
+        revision=origin.revision if is_from_flux and origin else annotations.get(REVISION, ""),
+    )
+
+
+def _late_after(target: Target, previous: EnvironmentStatus | None, now: datetime) -> float | None:
+    """For how long a deploy has not failed though the caches lack something that it needs; None where it has."""
+    if not target.problem or target.problem.reason not in _MAY_BE_LATE or previous is None:
+        return None
+    if previous.desired_version != target.name:
+        return _LATE_SECONDS
+    if previous.rollout is not RolloutState.PROGRESSING or previous.deployed_at is None:
+        return None
+    left = _LATE_SECONDS - (now - previous.deployed_at).total_seconds()
+    return left if left > 0 else None
 
 
 def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
@@ -325,10 +380,9 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
         pull_secrets=config.image_pull_secrets,
         replicas=0 if spec.suspended else replicas,
         api_url=config.api_url,
-        previous_api_url=config.previous_api_url,
         api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
         otlp_endpoint=config.otlp_endpoint,
-        engine_urls=_engine_urls(observed),
+        engine_urls=config.engine_url,
         egress=config.egress,
         public_url=public_url(config, project, spec.name, name, environment.children),
         metrics_namespaces=config.metrics_namespaces,
@@ -360,13 +414,6 @@ def _queue_level(observed: ObservedProject, environment: ObservedEnvironment, na
     if previous is None:
         return EMPTY
     return QueueLevel(previous.queued, previous.dead_letters, previous.oldest_queued_minutes)
-
-
-def _engine_urls(observed: ObservedProject) -> tuple[str, ...]:
-    """The event engine for pods. A younger Project with the id of another one does not get at the other's events."""
-    if not observed.organisation_id or observed.duplicate:
-        return ()
-    return observed.config.engine_url
 
 
 def public_url(

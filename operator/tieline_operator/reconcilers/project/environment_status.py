@@ -1,9 +1,11 @@
 """Computes an environment's status from what is desired and what is there. Pure.
 
 "Serving" is a ready pod. `running` is kept while anything serves, even an older version during a rollout
-or after a newer one failed; `suspended` comes only when no pod is left; `error` when something should
-serve and nothing does, with the reason in the message. `draft` is also a version that is being rolled out where none
-serves: the first one, and one that follows a version that failed.
+or after a newer one failed; `suspended` comes only when no pod is left, and stays when a deploy is refused before it
+has pods; `error` when something should serve and nothing does, with the reason in the message, until a version serves.
+`draft` is also the first version while it is rolled out.
+
+The state is what runs. `rollout` is what became of the last deploy: clients that wait for its outcome read that.
 """
 
 from collections.abc import Sequence
@@ -12,9 +14,17 @@ from datetime import datetime
 from typing import Any
 
 from tieline_core.identity.ids import format_time
-from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
+from tieline_core.resources.projects import (
+    MAX_HEALTHY_VERSIONS,
+    EnvironmentState,
+    EnvironmentStatus,
+    HealthyVersion,
+)
+from tieline_core.resources.releases import Release, RolloutState
 from tieline_operator.apply.plan import Object, Outcome, earliest, failed, in_progress, ready
 from tieline_operator.engine.queue_levels import EMPTY, QueueLevel
+from tieline_operator.reconcilers.project import releases as release_history
+from tieline_operator.reconcilers.project.releases import Deploy
 from tieline_operator.workload.pods import (
     UNSCHEDULABLE_SECONDS,
     Failure,
@@ -44,10 +54,14 @@ class DesiredEnvironment:
     replicas: int = 1
     version: str | None = None
     """The version that should serve."""
+    digest: str = ""
+    """Of that version's files."""
     revision: str | None = None
     """The revision of the desired pod template; None where there is none."""
     problem: Failure | None = None
     """Why the version cannot be rolled out (it was refused, or does not exist)."""
+    is_late: bool = False
+    """Whether the problem may be that of a cache which is behind: the deploy has not failed yet."""
     waiting: str = ""
     """What must happen before the Deployment is touched."""
     connection_problem: Failure | None = None
@@ -58,6 +72,10 @@ class DesiredEnvironment:
     pinned_digest: str = ""
     public_url: str = ""
     queue_level: QueueLevel = EMPTY
+    healthy_seconds: float
+    """How long a version must serve without a restart until it is healthy."""
+    deploy: Deploy | None = None
+    """What the next release says of the deploy; None while no version is chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +96,32 @@ class ComputedStatus:
     serving: str | None = None
     """The version that serves."""
     ready_replicas: int = 0
+    complete: bool = False
+    """Whether all pods are of the desired version and settings, and serve."""
+    serving_since: datetime | None = None
+    """Since when all pods serve the desired version without a restart; None while they do not."""
     notice: str = ""
     """A recent failure that is over."""
+    failure: Failure | None = None
+    """Why the desired version does not serve; None where that is not known, and while it does."""
     requeue_after: float | None = None
 
 
 def compute_status(desired: DesiredEnvironment, actual: ActualEnvironment, now: datetime) -> ComputedStatus:
     """The environment's state, and its part of the project's Ready."""
     serving = [pod for pod in actual.pods if pod.ready]
-    computed = _state(desired, actual, serving, now)
-    return replace(computed, serving=_served_version(desired, serving), ready_replicas=len(serving))
+    computed = replace(
+        _state(desired, actual, serving, now),
+        serving=_served_version(desired, serving),
+        ready_replicas=len(serving),
+    )
+    since = _serving_since(desired, actual, computed, now)
+    until_healthy = _until_healthy(desired, since, now) if since else 0.0
+    return replace(
+        computed,
+        serving_since=since,
+        requeue_after=earliest(computed.requeue_after, until_healthy or None),
+    )
 
 
 def status_of(
@@ -101,6 +135,7 @@ def status_of(
     )
     same = previous is not None and (previous.status, previous.version) == (computed.state, computed.serving)
     moment = format_time(now)
+    rollout = _rollout(desired, computed, previous)
     values = {
         "name": desired.name,
         "id": desired.id,
@@ -120,7 +155,12 @@ def status_of(
         "createdAt": format_time(previous.created_at) if previous else moment,
         "updatedAt": format_time(previous.updated_at) if previous and same else moment,
         "deployedAt": _deployed_at(desired, previous, moment),
-        "deployFailure": _deploy_failure(desired, computed, previous),
+        "rollout": str(rollout) if rollout else None,
+        "deployFailure": _deploy_failure(computed, previous) if rollout is RolloutState.FAILED else None,
+        "servingSince": format_time(computed.serving_since) if computed.serving_since else None,
+        "healthyVersions": [one.model_dump() for one in _healthy_versions(desired, computed, previous, now)]
+        or None,
+        "releases": [_given(one) for one in _releases(desired, computed, rollout, previous, now)] or None,
     }
     return {key: value for key, value in values.items() if value not in (None, "")}
 
@@ -154,31 +194,87 @@ def _deployed_at(desired: DesiredEnvironment, previous: EnvironmentStatus | None
     return format_time(previous.deployed_at) if previous.deployed_at else None
 
 
-def _deploy_failure(
+def _rollout(
     desired: DesiredEnvironment, computed: ComputedStatus, previous: EnvironmentStatus | None
-) -> str | None:
-    """Why the version that should serve has never served since it was chosen; None while that is not known to fail.
+) -> RolloutState | None:
+    """What became of the last deploy. None for a draft, and while the environment is suspended.
 
-    A version that served and fails later is no failed deploy. A failure stays while the same version is tried again.
+    It stays complete: a version that served and fails later is no failed deploy. A failure stays while the same
+    version is tried again. After a suspension the same version is deployed anew.
     """
-    served = desired.version is not None and computed.serving == desired.version
-    if served or computed.outcome.status == "True":
+    if desired.draft or desired.suspended:
         return None
-    same = previous is not None and previous.desired_version == desired.version
-    if same and previous is not None and previous.deploy_failure:
-        return computed.outcome.reason if computed.outcome.status == "False" else previous.deploy_failure
-    if computed.outcome.status != "False":
+    if computed.complete:
+        return RolloutState.COMPLETE
+    before = previous.rollout if previous and previous.desired_version == desired.version else None
+    if before is RolloutState.COMPLETE:
+        return before
+    is_failed = computed.outcome.status == "False" and not desired.is_late
+    is_failed = is_failed or before is RolloutState.FAILED
+    return RolloutState.FAILED if is_failed else RolloutState.PROGRESSING
+
+
+def _deploy_failure(computed: ComputedStatus, previous: EnvironmentStatus | None) -> str:
+    """Why a deploy failed; while it is tried again, why it failed before."""
+    if computed.outcome.status == "False" or previous is None:
+        return computed.outcome.reason
+    return previous.deploy_failure
+
+
+def _serving_since(
+    desired: DesiredEnvironment, actual: ActualEnvironment, computed: ComputedStatus, now: datetime
+) -> datetime | None:
+    """Since when all pods serve the desired version without a restart; None while they do not.
+
+    A container that started later than that was restarted unseen, so its start counts.
+    """
+    if not computed.complete or not computed.serving:
         return None
-    if (
-        same
-        and previous is not None
-        and (
-            previous.status is EnvironmentState.ERROR
-            or (previous.status is EnvironmentState.RUNNING and previous.version == desired.version)
-        )
-    ):
-        return None
-    return computed.outcome.reason
+    previous = actual.previous
+    known = previous.serving_since if previous and previous.desired_version == desired.version else None
+    since = known or now.replace(microsecond=0)
+    return max(since, *(pod.started or since for pod in actual.pods if pod.ready))
+
+
+def _until_healthy(desired: DesiredEnvironment, since: datetime, now: datetime) -> float:
+    """Seconds until the version that serves is healthy; 0 once it is."""
+    return max(desired.healthy_seconds - (now - since).total_seconds(), 0.0)
+
+
+def _healthy_versions(
+    desired: DesiredEnvironment, computed: ComputedStatus, previous: EnvironmentStatus | None, now: datetime
+) -> list[HealthyVersion]:
+    """The versions that were healthy here, the last one first; those that a rollback left are dropped."""
+    before = list(previous.healthy_versions) if previous else []
+    since = computed.serving_since
+    if not desired.version or not desired.digest or since is None or _until_healthy(desired, since, now):
+        return before
+    version = HealthyVersion(name=desired.version, digest=desired.digest)
+    if version in before:
+        return before[before.index(version) :]
+    return [version, *(one for one in before if one.name != version.name)][:MAX_HEALTHY_VERSIONS]
+
+
+def _given(release: Release) -> dict[str, Any]:
+    return {name: value for name, value in release.to_dict().items() if value not in ("", False)}
+
+
+def _releases(
+    desired: DesiredEnvironment,
+    computed: ComputedStatus,
+    rollout: RolloutState | None,
+    previous: EnvironmentStatus | None,
+    now: datetime,
+) -> list[Release]:
+    since = computed.serving_since
+    outcome = release_history.Outcome(
+        rollout=rollout,
+        serving=computed.serving,
+        is_suspended=computed.state in (EnvironmentState.SUSPENDED, EnvironmentState.DRAFT),
+        is_healthy=since is not None and not _until_healthy(desired, since, now),
+        failure=None if desired.is_late else computed.failure,
+    )
+    return release_history.next_releases(previous.releases if previous else (), desired.deploy, outcome, now)
 
 
 def _state(
@@ -189,24 +285,38 @@ def _state(
             state=EnvironmentState.DRAFT,
             outcome=ready("Draft", f"{desired.name} is a draft; deploy it to run it"),
         )
-    if desired.suspended or desired.replicas == 0:
+    if desired.suspended or desired.replicas == 0 or _stays_stopped(desired, actual, serving):
         return _stopped(desired, actual)
     failure, recheck_after = _failure(desired, actual, now)
     if serving:
         outcome = _serving(desired, actual, serving, failure)
         notice, until = _notice(desired, serving, now)
-        again = earliest(recheck_after, until)
         return ComputedStatus(
-            state=EnvironmentState.RUNNING, outcome=outcome, notice=notice, requeue_after=again
+            state=EnvironmentState.RUNNING,
+            outcome=outcome,
+            complete=_is_complete(desired, actual, serving, failure),
+            notice=notice,
+            failure=desired.problem or failure,
+            requeue_after=earliest(recheck_after, until),
         )
     return replace(_not_serving(desired, actual, failure, now), requeue_after=recheck_after)
+
+
+def _stays_stopped(desired: DesiredEnvironment, actual: ActualEnvironment, serving: Sequence[Pod]) -> bool:
+    """Whether a deploy to a stopped environment has not come to pods: what it ran before is not started for it."""
+    is_stopped = actual.deployment is not None and actual.deployment.get("spec", {}).get("replicas") == 0
+    return is_stopped and not serving and bool(desired.problem or desired.waiting)
 
 
 def _stopped(desired: DesiredEnvironment, actual: ActualEnvironment) -> ComputedStatus:
     remaining = [pod for pod in actual.pods if not pod.finished]
     if not remaining and (actual.deployment is None or desired.in_sync or desired.problem or desired.waiting):
+        outcome = _stopped_outcome(desired)
         return ComputedStatus(
-            state=EnvironmentState.SUSPENDED, outcome=ready("Suspended", f"{desired.name} is suspended")
+            state=EnvironmentState.SUSPENDED,
+            outcome=outcome,
+            complete=outcome.status == "True",
+            failure=None if desired.suspended else desired.problem,
         )
     before = actual.previous.status if actual.previous else EnvironmentState.DRAFT
     state = before if before is EnvironmentState.ERROR else EnvironmentState.RUNNING
@@ -216,6 +326,15 @@ def _stopped(desired: DesiredEnvironment, actual: ActualEnvironment) -> Computed
         else f"Stopping {desired.name}"
     )
     return ComputedStatus(state=state, outcome=in_progress("Stopping", message))
+
+
+def _stopped_outcome(desired: DesiredEnvironment) -> Outcome:
+    """While it is suspended, it does not matter whether its version could run."""
+    if not desired.suspended and desired.problem:
+        return failed(desired.problem.reason, f"{desired.name}: {desired.problem.message}; nothing runs")
+    if not desired.suspended and desired.waiting:
+        return in_progress("Waiting", f"{desired.name}: {desired.waiting}; nothing runs")
+    return ready("Suspended", f"{desired.name} is suspended")
 
 
 def _serving(
@@ -235,14 +354,32 @@ def _serving(
             if len(serving) < desired.replicas
             else "new pods do not start, and earlier ones keep serving"
         )
-        return failed(failure.reason, f"{desired.name}: {does}: {failure.message}{keeps}")
-    if desired.in_sync and rollout_complete(actual.deployment, desired.replicas) and not keeps:
+        return failed(
+            failure.reason, _with_detail(f"{desired.name}: {does}: {failure.message}{keeps}", failure)
+        )
+    if _is_complete(desired, actual, serving, failure):
         if desired.connection_problem:
             return failed(
                 desired.connection_problem.reason, f"{desired.name}: {desired.connection_problem.message}"
             )
         return ready("Running", f"{desired.name} runs version {version}")
     return in_progress("RollingOut", f"{desired.name}: rolling out version {desired.version}{keeps}")
+
+
+def _with_detail(sentence: str, failure: Failure) -> str:
+    return f"{sentence}\n{failure.detail}" if failure.detail else sentence
+
+
+def _is_complete(
+    desired: DesiredEnvironment, actual: ActualEnvironment, serving: Sequence[Pod], failure: Failure | None
+) -> bool:
+    """Whether the Deployment's controller has seen the desired template, and all of its pods are of it and ready."""
+    return (
+        not (desired.problem or desired.waiting or failure)
+        and desired.in_sync
+        and _served_version(desired, serving) == desired.version
+        and rollout_complete(actual.deployment, desired.replicas)
+    )
 
 
 def _notice(desired: DesiredEnvironment, serving: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
@@ -267,7 +404,9 @@ def _not_serving(
     failure = desired.problem or failure
     if failure:
         return ComputedStatus(
-            state=EnvironmentState.ERROR, outcome=failed(failure.reason, f"{desired.name}: {failure.message}")
+            state=EnvironmentState.ERROR,
+            outcome=failed(failure.reason, _with_detail(f"{desired.name}: {failure.message}", failure)),
+            failure=failure,
         )
     before = actual.previous.status if actual.previous else EnvironmentState.DRAFT
     if before is EnvironmentState.RUNNING:
@@ -277,13 +416,6 @@ def _not_serving(
         return ComputedStatus(
             state=EnvironmentState.ERROR, outcome=in_progress("NothingServes", message + why)
         )
-    if (
-        before is EnvironmentState.ERROR
-        and actual.previous
-        and actual.previous.desired_version != desired.version
-    ):
-        # The error was another version's. A client that polls for the outcome of a deploy must not see it.
-        before = EnvironmentState.DRAFT
     doing = desired.waiting or f"starting version {desired.version}"
     return ComputedStatus(state=before, outcome=in_progress("Starting", f"{desired.name}: {doing}"))
 

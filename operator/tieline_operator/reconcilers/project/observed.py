@@ -76,6 +76,8 @@ class ObservedProject:
     """The id of the organisation that the namespace is; None when it is none."""
     not_an_organisation: Outcome | None = None
     id_conflict: Outcome | None = None
+    id_recheck: float | None = None
+    """Seconds until the id may be free; None where an event says so."""
     duplicate: Outcome | None = None
     """That another organisation's project has the id, where both run under it already."""
     source: Source
@@ -92,6 +94,8 @@ class ObservedProject:
     connector: Object | None = None
     """The project's connector."""
     packages: ObservedPackages = field(default_factory=ObservedPackages)
+    applied_by: str = ""
+    """The tool of GitOps that applies the Project; empty where there is none."""
     orphaned_children: Sequence[tuple[Resource, Object]] = ()
     """Children of environments that the spec no longer has."""
 
@@ -105,11 +109,16 @@ class ObservedProject:
         return next(found, None)
 
     @property
+    def reference(self) -> dict[str, Any]:
+        """What identifies the Project."""
+        project = self.project
+        metadata = {"name": project.name, "namespace": project.namespace, "uid": project.metadata.uid}
+        return {"apiVersion": PROJECTS.api_version, "kind": PROJECTS.kind, "metadata": metadata}
+
+    @property
     def owner(self) -> dict[str, Any]:
         """The ownerReference that children carry."""
-        metadata = {"name": self.project.name, "uid": self.project.metadata.uid}
-        owner = {"apiVersion": PROJECTS.api_version, "kind": PROJECTS.kind, "metadata": metadata}
-        return owner_reference(owner, controller=True)
+        return owner_reference(self.reference, controller=True)
 
 
 def created(obj: Object) -> datetime:

@@ -66,15 +66,12 @@ def plan_packages(
     *,
     environment_id: str,
     architecture: str,
-    has_engine: bool,
     deployed: Packages | None,
 ) -> PackagePlan:
     """What a version needs in an environment. ``deployed`` are the packages of its pods, if they run this version."""
     lock = version.status.package_lock
     if not lock:
         return NO_PACKAGES
-    if not has_engine:
-        return PackagePlan(problem=Failure("PackagesFailed", _NO_ENGINE))
     key = package_key(lock, architecture=architecture)
     if observed.entries is None:
         waiting = "" if deployed else "the event engine, which has the packages, cannot be reached"
@@ -106,9 +103,3 @@ def plan_packages(
 
 def _waiting(version: ProjectVersion) -> str:
     return f"the packages of version {version.name} are being installed"
-
-
-_NO_ENGINE = (
-    "requirements.txt needs the event engine, which keeps packages: an administrator has to set TIELINE_ENGINE_URL; or "
-    "use an image of your own"
-)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from tieline_core.resources.projects import EnvironmentState
+from tieline_core.resources.projects import LATEST, EnvironmentSpec, EnvironmentState
 from tieline_operator.apply.applier import part_of
 from tieline_operator.apply.conditions import READY
 from tieline_operator.apply.ownership import NOT_OWNED
@@ -52,7 +52,11 @@ class _Environment:
         problem = self.planned.desired.problem
         waits = RECHECK_SECONDS if problem and problem.reason == HOST_TAKEN else None
         return earliest(
-            waits, self.computed.requeue_after, self.planned.renew_after, self.planned.packages_recheck
+            waits,
+            self.computed.requeue_after,
+            self.planned.renew_after,
+            self.planned.packages_recheck,
+            self.planned.late_after,
         )
 
 
@@ -65,7 +69,7 @@ def plan(
     """
     refused = observed.id_conflict or observed.not_an_organisation
     if refused:
-        return Plan(outcome=refused, status=_previous_status(observed))
+        return Plan(outcome=refused, status=_previous_status(observed), requeue_after=observed.id_recheck)
     creations, current = _versions(observed)
     environments = [
         _environment(
@@ -137,6 +141,9 @@ def _in_use(environments: Sequence[_Environment], current: str | None) -> frozen
     for item in environments:
         desired = item.planned.desired
         names |= {desired.version, desired.pinned_version, item.computed.serving}
+        if previous := item.planned.actual.previous:
+            # The one that serves, and the one to roll back to.
+            names |= {healthy.name for healthy in previous.healthy_versions[:2]}
         names |= {pod.version for pod in item.planned.actual.pods}
         names.add(deployed_version(item.planned.actual.deployment))
         names |= {
@@ -172,7 +179,21 @@ def _status(
 def _previous_status(observed: ObservedProject) -> dict[str, Any]:
     """The status as it is, while no other can be computed."""
     previous = observed.project.status.to_dict()
+    wanted = {item.name: item for item in observed.project.spec.effective_environments()}
+    for item in previous.get("environments") or ():
+        spec = wanted.get(item["name"])
+        if spec is None or not _is_decided_anew(spec, item):
+            continue
+        # A deploy that nothing came of: its outcome is not that of the one before.
+        item.pop("rollout", None)
+        item.pop("deployFailure", None)
     return {key: value for key, value in previous.items() if key not in ("conditions", "observedGeneration")}
+
+
+def _is_decided_anew(spec: EnvironmentSpec, previous: Mapping[str, Any]) -> bool:
+    """Whether another version is deployed, or the environment resumed, since the status was computed."""
+    is_other = spec.version not in (None, LATEST, previous.get("pinnedVersion"))
+    return is_other or (spec.suspended != ("rollout" not in previous))
 
 
 def _outcome(observed: ObservedProject, environments: Sequence[_Environment]) -> Outcome:

@@ -8,6 +8,7 @@ from typing import Protocol
 from tieline_core.engine.package_streams import PackageEntry
 from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation.variables_checker import VariablesChecker
+from tieline_core.identity.gitops import applied_by
 from tieline_core.identity.ids import (
     environment_id,
     object_name,
@@ -19,12 +20,10 @@ from tieline_core.identity.names import (
     INSTANCE_LABEL,
     engine_credentials_name,
     label_value,
-    legacy_workload_name,
     packages_name,
-    recorded_workload,
     workload_name,
 )
-from tieline_core.identity.owner_references import controlled_by_another, controller_of, is_owned
+from tieline_core.identity.owner_references import controlled_by_another, is_owned
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes.resources import (
     CONFIG_MAPS,
@@ -32,7 +31,6 @@ from tieline_core.kubernetes.resources import (
     CONNECTORS,
     DEPLOYMENTS,
     JOBS,
-    NAMESPACES,
     NETWORK_POLICIES,
     PODS,
     PROJECT_VERSIONS,
@@ -44,12 +42,13 @@ from tieline_core.project_files.checker import Analysis
 from tieline_core.project_files.config_maps import FilesMissing
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.parsed_cache import PROJECT, VERSION
+from tieline_core.resources.releases import MAX_RELEASE_TEXT
 from tieline_operator.apply.conditions import find_condition, has_failed, is_terminating
 from tieline_operator.apply.ownership import may_write
 from tieline_operator.apply.plan import Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import CHILD_RESOURCES, child_name, joined
-from tieline_operator.cache.organisations import not_an_organisation, organisation
+from tieline_operator.cache.organisations import not_an_organisation, organisation_of
 from tieline_operator.cache.secret_facts import secret_facts
 from tieline_operator.config import Config
 from tieline_operator.engine.queue_levels import QueueLevel
@@ -65,6 +64,7 @@ from tieline_operator.reconcilers.project.observed import (
 )
 from tieline_operator.reconcilers.project.packages import ObservedPackages
 from tieline_operator.reconcilers.project.plan import plan
+from tieline_operator.reconcilers.project.released_ids import ReleasedIds
 from tieline_operator.reconcilers.project.version_selection import (
     VersionSelection,
     current_version,
@@ -95,19 +95,6 @@ class Engine(Protocol):
         """
 
 
-class _NoEngine:
-    signer = None
-
-    def packages(self, namespace: str, *, again: bool = False) -> None:
-        """There are no packages."""
-
-    def level(self, namespace: str, secret: str) -> None:
-        """There is no queue."""
-
-
-NO_ENGINE: Engine = _NoEngine()
-
-
 class ProjectReconciler:
     """Reconciles projects."""
 
@@ -115,11 +102,13 @@ class ProjectReconciler:
         self,
         config: Config,
         code: ProjectFiles,
+        engine: Engine,
         checker: VariablesChecker | None = None,
         enqueue: Callable[[Key], None] = lambda _key: None,
-        engine: Engine = NO_ENGINE,
+        released: ReleasedIds | None = None,
     ) -> None:
         """``enqueue`` reconciles a project again, once its schema or its files have been checked."""
+        self._released = released or ReleasedIds()
         self._config = config
         self._code = code
         self._checker = checker or VariablesChecker()
@@ -146,18 +135,21 @@ class ProjectReconciler:
         source = await self._source(project, lambda: self._enqueue(key))
         environments = self._environments(cache, obj, project, source, label)
         source = await self._with_files(project, source, versions, packs.keys(), environments)
-        claim = organisation(cache[NAMESPACES], namespace)
         conflict = id_conflict(obj, cache[PROJECTS])
         duplicate = cross_organisation_id_conflict(obj, cache[PROJECTS])
+        recheck = None
+        if duplicate is None and (found := self._released.conflict(obj)):
+            duplicate, recheck = found
         if not _runs_under_its_id(project):
             conflict = conflict or duplicate
         return ObservedProject(
             config=self._config,
             engine_signer=self._engine.signer,
             project=project,
-            organisation_id=claim.id if claim and not claim.older else None,
-            not_an_organisation=not_an_organisation(cache[NAMESPACES], namespace),
+            organisation_id=organisation_of(cache, namespace),
+            not_an_organisation=not_an_organisation(cache, namespace),
             id_conflict=conflict,
+            id_recheck=recheck,
             duplicate=duplicate,
             source=source,
             schema=self._checker.request(
@@ -173,6 +165,7 @@ class ProjectReconciler:
             secrets=await secret_facts(cache, cache[SECRETS], namespace, _secrets_of_variables(project)),
             connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
             packages=self._packages(cache, namespace, label, versions),
+            applied_by=applied_by(obj)[:MAX_RELEASE_TEXT],
             orphaned_children=_orphaned_children(
                 cache, project, label, {item.workload for item in environments.values()}
             ),
@@ -239,7 +232,7 @@ class ProjectReconciler:
                 accept=project.spec.settings.accept_code_changes_automatically,
                 current=source.digest,
             )
-            workload = _workload(cache, obj, project, spec.name)
+            workload = workload_name(project.name, spec.name)
             environment = _environment(cache, project, spec.name, workload, choice, pods)
             if self._config.exposure.mode is not ExposureMode.NONE and not choice.draft:
                 url = public_url(self._config, project, spec.name, workload, environment.children)
@@ -283,35 +276,6 @@ def _secrets_of_variables(project: Project) -> set[str]:
 def _runs_under_its_id(project: Project) -> bool:
     """Whether it was accepted with its id before: a later duplicate of the id does not stop what runs."""
     return any(item.id == environment_id(project.id, item.name) for item in project.status.environments)
-
-
-def _workload(cache: ClusterCache, obj: Object, project: Project, name: str) -> str:
-    """The name of an environment's objects.
-
-    It never changes while the environment lives, so what earlier releases named keeps its name, unless another
-    Project has it: with 24 bits of hash two environments of a namespace could get the same.
-    """
-    legacy = legacy_workload_name(project.name, name)
-    recorded = recorded_workload(obj, name)
-    if recorded not in (legacy, None):
-        return recorded
-    uid = project.metadata.uid
-    labels = {ENVIRONMENT_ID_LABEL: environment_id(project.id, name)}
-    existing = [
-        found
-        for resource in CHILD_RESOURCES
-        if (found := cache[resource].get(project.namespace, child_name(resource, legacy)))
-    ]
-    if any(_is_of_another_project(found, project) for found in existing):
-        return workload_name(project.name, name)
-    if recorded == legacy or any(may_write(found, uid, labels) for found in existing):
-        return legacy
-    return workload_name(project.name, name)
-
-
-def _is_of_another_project(found: Object, project: Project) -> bool:
-    controller = controller_of(found) or {}
-    return controller.get("kind") == PROJECTS.kind and controller.get("name") != project.name
 
 
 def _environment(

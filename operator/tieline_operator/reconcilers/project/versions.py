@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from tieline_core.identity.names import PROJECT_LABEL, label_value
 from tieline_core.identity.owner_references import is_owned
 from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECT_VERSIONS
-from tieline_core.project_files.config_maps import Pack, config_map, legacy_packs, pack, version_name
+from tieline_core.project_files.config_maps import Pack, config_map, pack, version_name
 from tieline_core.resources import ProjectVersion
 from tieline_operator.apply.plan import Creation, Deletion
 from tieline_operator.reconcilers.project.observed import ObservedProject, created
@@ -54,8 +54,7 @@ def missing_packs(observed: ObservedProject, version: ProjectVersion) -> tuple[C
         return ()
     missing = {item.name for item in version.spec.config_maps} - observed.config_maps.keys()
     name, files = observed.project.name, observed.source.files
-    packs = (*pack(name, files), *legacy_packs(name, files))
-    return tuple(_creation(observed, item) for item in packs if item.name in missing)
+    return tuple(_creation(observed, item) for item in pack(name, files) if item.name in missing)
 
 
 def garbage(
@@ -95,6 +94,4 @@ def garbage(
 
 
 def _creation(observed: ObservedProject, item: Pack) -> Creation:
-    project = observed.project
-    manifest = config_map(item, project=project.name, namespace=project.namespace, owner=observed.owner)
-    return Creation(resource=CONFIG_MAPS, desired=manifest)
+    return Creation(resource=CONFIG_MAPS, desired=config_map(item, observed.reference))

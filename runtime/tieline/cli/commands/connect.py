@@ -8,18 +8,12 @@ import typer
 from ulid import ULID
 
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
-from tieline.cli.options import (
-    HERE,
-    ContextOption,
-    EnvironmentOption,
-    OrganisationOption,
-    ProjectOption,
-    client,
-)
+from tieline.cli.options import InEnvironment, Platform
 from tieline.cli.remote.client import Client, Json
-from tieline.cli.remote.lookup import environment_of, find_in_pages, find_project, named, project_name
+from tieline.cli.remote.lookup import find_in_pages, named
 from tieline.cli.remote.oauth_redirect import OAuthRedirect
 from tieline.cli.terminal import note, progress, say
+from tieline.cli.url_variables import VariableOption, chosen_variables
 
 _OAUTH = ("oauth2-code", "oauth2-token")
 
@@ -31,34 +25,39 @@ def connect(
         str | None,
         typer.Option(metavar="NAME", help="Create the connection for this template if it does not exist."),
     ] = None,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
     client_id: Annotated[
         str | None, typer.Option(metavar="ID", help="The client's id, if the auth scheme does not show it.")
     ] = None,
+    variable: VariableOption = None,
     browser: Annotated[
         bool, typer.Option(help="Open the page in a browser; --no-browser only shows its address.")
     ] = True,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Connect with OAuth 2.0: you sign in at the system in a browser, and the platform stores the tokens."""
-    remote = client(context, organisation)
+    remote = platform.client()
     found = _existing(remote, name, created=template is not None)
     if found is not None:
         item, system = _oauth_credential(found), found["systemId"]
+        inputs = remote.get(f"systems/{system}").get("inputs") or () if variable else ()
     else:
-        chosen = _template(remote, template or "", project, environment)
+        chosen = _template(remote, template or "", where)
         item, system = _new_credential(chosen), chosen["id"]
-    code, state = _consent(remote, system, item, client_id=client_id, browser=browser)
+        inputs = chosen.get("inputs") or ()
+    stored = found["variables"] if found is not None else ()
+    variables = {"variables": chosen_variables(variable, inputs, stored)} if variable else {}
+    brought = _consent(
+        remote, system, item, client_id=client_id, browser=browser, given=_asked(variables, variable)
+    )
     credential = {"id": item["credential"]["id"], "type": "oauth2-code"}
-    credential["data"] = {"oauth2Code": {"code": code, "state": state}}
+    credential["data"] = {"oauth2Code": brought}
     item = {**item, "credential": credential}
     if found is not None:
         credentials = [item if other["id"] == item["id"] else _kept(other) for other in found["credentials"]]
-        remote.request("PUT", f"connections/{found['id']}", body={"credentials": credentials})
+        remote.request("PUT", f"connections/{found['id']}", body={"credentials": credentials, **variables})
     else:
-        connection = {"name": name, "credentials": [item]}
+        connection = {"name": name, "credentials": [item], **variables}
         body = {"connectionTemplateId": chosen["connectionTemplateId"], "connection": connection}
         remote.request("POST", "connections", body=body)
     say(f"Connected {name}")
@@ -73,9 +72,8 @@ def _existing(remote: Client, name: str, *, created: bool) -> Json | None:
         return None
 
 
-def _template(remote: Client, name: str, project: str | None, environment: str | None) -> Json:
-    found = find_project(remote, project_name(HERE, project))
-    chosen = environment_of(found, environment)
+def _template(remote: Client, name: str, where: InEnvironment) -> Json:
+    found, chosen = where.find_environment(remote)
     page = remote.get(f"projects/{found['id']}/connection-templates", env_id=chosen["id"])
     # The id of a template's answer is its system's.
     items = [{**item, "systemId": item["id"], "id": item["connectionTemplateId"]} for item in page["items"]]
@@ -92,10 +90,17 @@ def _new_credential(template: Json) -> Json:
     return {"authSchemeConfig": schemes[0], "credential": {"id": str(ULID())}}
 
 
+def _asked(variables: Json, options: list[str] | None) -> Json:
+    """The variables of the options alone: the authorisation is begun with them and with what is stored."""
+    names = {text.partition("=")[0] for text in options or ()}
+    given = [one for one in variables.get("variables") or () if one["name"] in names]
+    return {"variables": given} if given else {}
+
+
 def _consent(
-    remote: Client, system: str, item: Json, *, client_id: str | None, browser: bool
-) -> tuple[str, str]:
-    """Sends the user to the system; the code and state that come back. Raises CommandError."""
+    remote: Client, system: str, item: Json, *, client_id: str | None, browser: bool, given: Json
+) -> Json:
+    """Sends the user to the system; the data of the credential that comes back. Raises CommandError."""
     scheme: Json = (item.get("authSchemeConfig") or {}).get("oauth2") or {}
     grant: Json = (scheme.get("grant") or {}).get("authorizationCode") or {}
     with OAuthRedirect() as redirect:
@@ -106,6 +111,8 @@ def _consent(
             "scopes": scheme.get("defaultScopes") or [],
             "redirectUrl": redirect.url,
             "authSchemeConfigId": scheme["id"],
+            "followScheme": True,
+            **given,
         }
         url = remote.request("POST", f"systems/{system}/oauth2/initialise", body=body)["url"]
         state = parse_qs(urlsplit(url).query)["state"][0]
@@ -113,7 +120,14 @@ def _consent(
         if browser and url.startswith(("https://", "http://")):
             webbrowser.open(url)
         with progress("Waiting for the system's answer"):
-            return redirect.code(state), state
+            said: Json = scheme.get("authorization") or {}
+            code, query = redirect.code(
+                state,
+                parameter=said.get("codeParameter") or "code",
+                errors=("error", *(said.get("errorParameters") or ())),
+            )
+    callback = {"callback": query} if said.get("keep") else {}
+    return {"code": code, "state": state, **callback}
 
 
 def _oauth_credential(connection: Json) -> Json:

@@ -1,29 +1,25 @@
 """``tieline connectors``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 from ulid import ULID
 
-from tieline.cli.exit_codes import CommandError, ExitCode
-from tieline.cli.options import (
-    HERE,
-    ContextOption,
-    FolderArgument,
-    LimitOption,
-    OrganisationOption,
-    OutputOption,
-    client,
-    read_file,
-)
+from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
+from tieline.cli.option_groups import Commands
+from tieline.cli.options import HERE, FolderArgument, LimitOption, OutputOption, Platform, read_file
 from tieline.cli.remote.client import segment
 from tieline.cli.remote.lookup import find_in_pages
 from tieline.cli.terminal import Output, age, details, note, progress, show
 from tieline.configuration.project_folder import find
 
-connectors = typer.Typer(
+if TYPE_CHECKING:
+    from tieline.cli.connector_code.files import ConnectorFiles
+
+connectors = Commands(
     no_args_is_help=True, help="List and search connectors, import API descriptions, and add them to code."
 )
 
@@ -32,12 +28,11 @@ connectors = typer.Typer(
 def list_connectors(
     *,
     limit: LimitOption = 100,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List connectors."""
-    items = list(client(context, organisation).pages("connectors", limit=limit))
+    items = list(platform.client().pages("connectors", limit=limit))
     show(
         output,
         items,
@@ -58,12 +53,16 @@ def import_connector(
         str | None,
         typer.Option(metavar="NAME", help="An existing connector: name or id. Default: a new one."),
     ] = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Import an OpenAPI description as a version of a connector. Exits with 1 if it has errors."""
-    remote = client(context, organisation)
+    if file.suffix in (".graphql", ".graphqls", ".gql"):
+        raise UsageError(
+            "A GraphQL schema is not imported into the platform: write a typed module of your operations by "
+            f"`tieline connectors add NAME --schema {file}`"
+        )
+    remote = platform.client()
     content = read_file(file)
     found = find_in_pages(remote, "connector", "connectors", connector)["id"] if connector else str(ULID())
     metadata = orjson.dumps({"format": "openapi", "version": version}).decode()
@@ -87,7 +86,7 @@ def import_connector(
     )
     if output is Output.TABLE:
         for message in messages:
-            note(f"{message.get('severity', 'finding')}: {message.get('message')}")
+            note(f"{message.get('severity', 'finding')}: {message.get('text')}")
     if any(str(message.get("severity")).upper() == "ERROR" for message in messages):
         raise CommandError("The description has errors")
 
@@ -120,8 +119,21 @@ def add_connector(
     check_only: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if the files are out of date.")
     ] = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A GraphQL schema, as SDL or as the answer to an introspection query, in place of a connector.",
+        ),
+    ] = None,
+    documents: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A document with operations of GraphQL. May be repeated. Default: connectors/NAME.graphql.",
+        ),
+    ] = None,
+    platform: Platform,
 ) -> None:
     """Write a connector's description and a typed module of its operations beside the code."""
     from tieline.cli.connector_code.files import ConnectorFiles, write  # noqa: PLC0415
@@ -129,15 +141,26 @@ def add_connector(
     files = ConnectorFiles.of(find(folder).code, stored_as or connector)
     chosen = files.chosen()
     wanted = [name.strip() for text in operations or () for name in text.split(",") if name.strip()]
-    with progress(f"Reading {connector}"):
-        remote = client(context, organisation)
-        found = files.built(
-            remote,
-            connector,
-            version,
-            only=() if every else wanted or chosen.only,
-            plain=chosen.plain if plain is None else plain,
+    is_plain = chosen.plain if plain is None else plain
+    if schema is not None or documents or chosen.schema is not None:
+        if wanted or every:
+            raise UsageError("The operations of GraphQL are those of the documents; name them by --documents")
+        found = _of_graphql(
+            files,
+            schema or chosen.schema,
+            documents or list(chosen.documents) or files.documents,
+            version="" if version == "default" else version,
+            plain=is_plain,
         )
+    else:
+        with progress(f"Reading {connector}"):
+            found = files.built(
+                platform.client(),
+                connector,
+                version,
+                only=() if every else wanted or chosen.only,
+                plain=is_plain,
+            )
     if check_only:
         stale = [
             path for path, text in found.items() if not path.is_file() or path.read_text("utf-8") != text
@@ -152,6 +175,18 @@ def add_connector(
     )
 
 
+def _of_graphql(
+    files: "ConnectorFiles", schema: Path | None, documents: Sequence[Path], *, version: str, plain: bool
+) -> dict[Path, str]:
+    if schema is None:
+        raise UsageError("Documents of GraphQL need their schema; give it by --schema")
+    if not documents:
+        raise UsageError(
+            f"There are no operations; write them to {files.source.with_suffix('.graphql')}, or give --documents"
+        )
+    return files.built_from_graphql(schema, documents, version=version, plain=plain)
+
+
 @connectors.command("search")
 def search_operations(
     words: Annotated[
@@ -163,12 +198,11 @@ def search_operations(
         str | None, typer.Option(metavar="NAME", help="Only operations of this connector: name or id.")
     ] = None,
     limit: LimitOption = 50,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Search the operations of all connectors."""
-    remote = client(context, organisation)
+    remote = platform.client()
     only = find_in_pages(remote, "connector", "connectors", connector)["id"] if connector else None
     items = list(
         remote.pages("connectors/operations", limit=limit, search=" ".join(words), connector_id=only)

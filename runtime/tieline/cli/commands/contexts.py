@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
+from tieline.cli.option_groups import Commands
 from tieline.cli.options import OutputOption, YesOption, confirm
 from tieline.cli.remote.contexts import CONTEXT, URL, ContextFile
 from tieline.cli.remote.token_store import token_store
 from tieline.cli.terminal import Output, say, show, warn
 
-contexts = typer.Typer(no_args_is_help=True, help="List, select and delete contexts.")
+contexts = Commands(no_args_is_help=True, help="List, select and delete contexts.")
 
 
 @contexts.command("list")

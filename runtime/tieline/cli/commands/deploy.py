@@ -1,55 +1,63 @@
-"""``tieline deploy``, ``promote``, ``rollback``, ``versions`` and ``suspend``."""
+"""``tieline deploy``, ``promote``, ``rollback``, ``versions``, ``suspend`` and ``resume``."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tieline.cli.check import check, shown
-from tieline.cli.deploy_plan import show_changes, write_plan
+from tieline.cli.check import CheckReport, check, shown
+from tieline.cli.deploy_plan import events_without_task, show_changes, write_plan
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
 from tieline.cli.file_diff import changes
+from tieline.cli.git_revision import git_revision
 from tieline.cli.options import (
     HERE,
-    ContextOption,
-    EnvironmentOption,
     FolderArgument,
+    InEnvironment,
+    InProject,
     LimitOption,
-    OrganisationOption,
     OutputOption,
-    ProjectOption,
+    Platform,
     YesOption,
-    client,
     confirm,
 )
 from tieline.cli.remote.client import Client, Json
 from tieline.cli.remote.lookup import environment_of, find_project, get_project, project_name
-from tieline.cli.rollout import deploy_version, follow, is_complete, show_result
-from tieline.cli.terminal import Output, age, note, say, show, styled
+from tieline.cli.rollout import deploy_version, first_line, follow, is_complete, show_result, stop
+from tieline.cli.terminal import Output, age, note, one_line, say, show, styled
 from tieline.configuration.project_folder import Folder, find
+from tieline_protocol.python_source import named_templates
 
 WaitOption = Annotated[
     int, typer.Option("--wait", min=0, max=3600, metavar="SECONDS", help="Wait for the rollout; 0 does not.")
 ]
 
+MessageOption = Annotated[str | None, typer.Option("--message", "-m", help="Why it is deployed.")]
+_MAX_REVISION = 256
+
 
 def deploy(
     folder: FolderArgument = HERE,
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
     version: Annotated[
         str | None,
         typer.Option("--version-name", metavar="NAME", help="A name for the version, such as a commit."),
     ] = None,
     message: Annotated[
-        str | None, typer.Option("--message", "-m", help="What is new in the version.")
+        str | None,
+        typer.Option("--message", "-m", help="What is new in the version, and why it is deployed."),
+    ] = None,
+    revision: Annotated[
+        str | None,
+        typer.Option("--revision", help="The revision of the files. Default: the folder's Git commit."),
     ] = None,
     label: Annotated[
         list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label; replaces all labels.")
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Create the project if it does not exist.")
+        bool,
+        typer.Option("--create", help="Create the project, and templates named like a system, if missing."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and compare; change nothing.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show the lines that change.")] = False,
@@ -58,8 +66,7 @@ def deploy(
         list[str] | None, typer.Option(metavar="MODULE", help="A module of the project's own image.")
     ] = None,
     wait: WaitOption = 300,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Check a folder, deploy it, and wait for the outcome.
@@ -67,8 +74,8 @@ def deploy(
     Exits with 1 if a check or the rollout fails. The environment then keeps serving the version before.
     """
     found = find(folder)
-    remote = client(context, organisation)
-    name = project_name(folder, project)
+    remote = platform.client()
+    name = project_name(folder, where.project)
     labels = _labels(label)
     target = _target(remote, name, create=create and not dry_run)
     if target is None:
@@ -78,12 +85,21 @@ def deploy(
         note(f"Would create the project {name} and deploy {len(found.files())} files to production")
         write_plan(output, name, "production", changes({}, _texts(found)))
         return
-    chosen = environment_of(target, environment)
-    _check(found, labels, _templates(remote, target, chosen), image_has or ())
+    chosen = environment_of(target, where.environment)
+    templates = _templates(remote, target, chosen)
+    if create and not dry_run:
+        templates += _added_templates(remote, target, chosen, found, templates)
+    report = _check(found, labels, templates, image_has or ())
+    # The answer to a deploy has the same warnings.
+    if dry_run and (loaded := report.loaded) is not None:
+        for line in events_without_task(_waiting(remote), chosen["id"], loaded):
+            note(f"warning: {line}")
     files = _texts(found)
     before = _deployed_files(remote, target, chosen)
     changed = changes(before, files)
     show_changes(changed, before, files, whole=diff)
+    # First: the new code reads the new variables.
+    _set_schema(remote, target, report.schema, dry_run=dry_run)
     if not changed and labels is None and not force and chosen["status"] == "running" and is_complete(chosen):
         note(f"{chosen['name']} serves these files already ({chosen['deployedVersion']['name']})")
         show_result(output, target, chosen)
@@ -98,7 +114,9 @@ def deploy(
     if version:
         body["versionName"] = version
     if message:
-        body["versionDescription"] = message
+        body |= {"versionDescription": message, "message": first_line(message)}
+    if found_revision := revision or git_revision(found.code):
+        body["revision"] = found_revision[:_MAX_REVISION]
     answer = remote.request(
         "PUT", f"projects/{target['id']}/deploy", query={"env_id": chosen["id"]}, body=body
     )
@@ -111,25 +129,30 @@ def promote(
     ],
     target: Annotated[str, typer.Option("--to", metavar="NAME", help="The environment that gets it.")],
     *,
-    project: ProjectOption = None,
+    where: InProject,
     diff: Annotated[bool, typer.Option("--diff", help="Show the lines that change.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare; change nothing.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Promote also a version that does not serve in --from.")
+    ] = False,
+    message: MessageOption = None,
     yes: YesOption = False,
     wait: WaitOption = 300,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Deploy the version of one environment to another, and wait for the outcome."""
-    remote = client(context, organisation)
-    found = get_project(remote, project_name(HERE, project))
+    """Deploy the version that serves in one environment to another, and wait for the outcome."""
+    remote = platform.client()
+    found = get_project(remote, where.project_name())
     origin, chosen = environment_of(found, source), environment_of(found, target)
     if origin["id"] == chosen["id"]:
         raise UsageError("--from and --to are the same environment")
     version = origin.get("deployedVersion")
     if not version:
-        raise CommandError(f"{origin['name']} serves no version yet; deploy to it first")
-    before, after = _deployed_files(remote, found, chosen), _files_of(origin)
+        raise CommandError(f"Nothing is deployed to {origin['name']}; deploy to it first")
+    if not force:
+        _refuse_unhealthy(origin, version)
+    before, after = _deployed_files(remote, found, chosen), _files_of_version(remote, found, version)
     changed = changes(before, after)
     show_changes(changed, before, after, whole=diff)
     if dry_run:
@@ -137,60 +160,61 @@ def promote(
         write_plan(output, found["name"], chosen["name"], changed)
         return
     confirm(f"Deploy {version['name']} of {origin['name']} to {chosen['name']}?", yes=yes)
-    deploy_version(remote, found, chosen, version, wait=wait, output=output)
+    why = message or f"promoted from {origin['name']}"
+    deploy_version(remote, found, chosen, version, message=why, wait=wait, output=output)
 
 
 def rollback(
     *,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="VERSION", help="The version's name or id. Default: the one before."),
+        typer.Option(
+            "--to",
+            metavar="VERSION",
+            help="The version's name or id. Default: the last one that was healthy there before.",
+        ),
     ] = None,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
+    message: MessageOption = None,
     yes: YesOption = False,
     wait: WaitOption = 300,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Deploy an earlier version again, and wait for the outcome."""
-    remote = client(context, organisation)
-    found = get_project(remote, project_name(HERE, project))
-    chosen = environment_of(found, environment)
+    remote = platform.client()
+    found = get_project(remote, where.project_name())
+    chosen = environment_of(found, where.environment)
     versions = list(remote.pages(f"projects/{found['id']}/versions", limit=1000))
-    version = _named(versions, to) if to else _before(versions, chosen)
+    version = _named(versions, to) if to else _healthy(versions, chosen)
     confirm(f"Deploy {version['name']} ({age(version['createdAt'])} old) to {chosen['name']}?", yes=yes)
-    deploy_version(remote, found, chosen, version, wait=wait, output=output)
+    deploy_version(remote, found, chosen, version, message=message, wait=wait, output=output)
 
 
 def versions(
     *,
-    project: ProjectOption = None,
+    where: InProject,
     limit: LimitOption = 20,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List a project's versions, newest first, and where they serve."""
-    remote = client(context, organisation)
-    found = find_project(remote, project_name(HERE, project))
+    """List a project's versions, newest first, where they are deployed and where they serve."""
+    remote = platform.client()
+    found = where.find_project(remote)
     items = list(remote.pages(f"projects/{found['id']}/versions", limit=limit))
-    served: dict[str, list[str]] = {}
-    for item in found["environments"]:
-        if version := item.get("deployedVersion"):
-            served.setdefault(version["id"], []).append(item["name"])
+    deployed, serving = (_places(found, field) for field in ("deployedVersion", "servingVersion"))
     show(
         output,
         items,
-        ("name", "state", "age", "by", "serves in", "id"),
+        ("name", "state", "age", "by", "deployed to", "serves in", "id"),
         lambda: [
             (
                 item["name"],
                 styled(item["state"]),
                 age(item["createdAt"]),
                 item.get("createdBy"),
-                ", ".join(served.get(item["id"], ())),
+                deployed.get(item["id"], ""),
+                serving.get(item["id"], ""),
                 item["id"],
             )
             for item in items
@@ -201,19 +225,40 @@ def versions(
 
 def suspend(
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
     yes: YesOption = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    wait: Annotated[
+        int,
+        typer.Option(
+            "--wait", min=0, max=300, metavar="SECONDS", help="Wait until it has stopped; 0 does not."
+        ),
+    ] = 120,
+    platform: Platform,
 ) -> None:
     """Stop an environment. It keeps its events, and runs them once you deploy to it again."""
-    remote = client(context, organisation)
-    found = find_project(remote, project_name(HERE, project))
-    chosen = environment_of(found, environment)
+    remote = platform.client()
+    found, chosen = where.find_environment(remote)
     confirm(f"Stop {chosen['name']} of {found['name']}?", yes=yes)
-    remote.request("POST", f"projects/{found['id']}/suspend", query={"environment": chosen["id"]})
-    say(f"Suspended {chosen['name']} of {found['name']}")
+    stop(remote, found, chosen, wait=wait)
+    say(f"{'Suspended' if wait else 'Suspending'} {chosen['name']} of {found['name']}")
+
+
+def resume(
+    *,
+    where: InEnvironment,
+    yes: YesOption = False,
+    wait: WaitOption = 300,
+    platform: Platform,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Start a suspended environment again with its version, and wait for the outcome."""
+    remote = platform.client()
+    found, chosen = where.find_environment(remote)
+    version = chosen.get("deployedVersion")
+    if chosen["status"] != "suspended" or version is None:
+        raise CommandError(f"{chosen['name']} is {chosen['status']}, so there is nothing to resume")
+    confirm(f"Start {version['name']} in {chosen['name']} of {found['name']} again?", yes=yes)
+    deploy_version(remote, found, chosen, version, wait=wait, output=output)
 
 
 def _labels(given: list[str] | None) -> dict[str, str] | None:
@@ -241,13 +286,61 @@ def _target(remote: Client, name: str, *, create: bool) -> Json | None:
 
 def _check(
     folder: Folder, labels: Mapping[str, str] | None, templates: Collection[str], modules: Collection[str]
-) -> None:
-    """Raises CommandError with what a deploy would refuse."""
+) -> CheckReport:
+    """What the checks found. Raises CommandError with what a deploy would refuse."""
     report = check(folder, labels=labels, templates=templates, modules=modules)
     for finding in report.findings:
         note(shown(finding))
     if not report.ok:
         raise CommandError("Nothing was deployed: the checks found errors")
+    return report
+
+
+def _set_schema(remote: Client, project: Json, schema: Mapping[str, Any] | None, *, dry_run: bool) -> None:
+    """Make the schema of variables beside the code the project's, which all its environments share."""
+    path = f"projects/{project['id']}/variables"
+    if schema is None or remote.get(path) == schema:
+        return
+    if dry_run:
+        note(f"Would replace the schema of variables of {project['name']}")
+        return
+    remote.request("PUT", path, body=dict(schema))
+    note(f"Replaced the schema of variables of {project['name']}, which all its environments share")
+
+
+def _waiting(remote: Client) -> list[Json]:
+    """What waits, for a warning alone: an answer without it must not stop a deploy."""
+    try:
+        items: list[Json] = remote.get("backlog", first=500).get("items") or []
+    except CommandError:
+        return []
+    return items
+
+
+def _added_templates(
+    remote: Client, project: Json, environment: Json, folder: Folder, known: Collection[str]
+) -> list[str]:
+    """Adds the templates that the code names and the environment lacks, where one system has the same name."""
+    wanted = [name for name in named_templates(folder.files()) if name not in known]
+    if not wanted:
+        return []
+    systems = list(remote.pages("systems", limit=10_000))
+    added = []
+    for name in wanted:
+        same = [item for item in systems if item["name"].casefold() == name.casefold()]
+        if len(same) != 1:
+            note(
+                f"No system is called {name!r}: add the template with `tieline templates add {one_line(name)} --system "
+                "NAME`, after `tieline systems create` if there is none, and deploy again"
+            )
+            continue
+        body = {"systemId": same[0]["id"], "name": name, "environmentId": environment["id"], "dynamic": False}
+        remote.request("POST", f"projects/{project['id']}/connection-templates", body=body)
+        note(
+            f"Added the connection template {name} for the system {same[0]['name']}; link a connection to it"
+        )
+        added.append(name)
+    return added
 
 
 def _templates(remote: Client, project: Json, environment: Json) -> list[str]:
@@ -263,9 +356,11 @@ def _texts(folder: Folder) -> dict[str, str]:
 def _deployed_files(remote: Client, project: Json, environment: Json) -> dict[str, str]:
     if "files" in environment:
         return _files_of(environment)
-    version = environment.get("deployedVersion")
-    if not version:
-        return {}
+    version = environment.get("servingVersion") or environment.get("deployedVersion")
+    return _files_of_version(remote, project, version) if version else {}
+
+
+def _files_of_version(remote: Client, project: Json, version: Json) -> dict[str, str]:
     return _files_of(remote.get(f"projects/{project['id']}/versions/{version['id']}/files"))
 
 
@@ -280,15 +375,37 @@ def _named(versions: Sequence[Json], name: str) -> Json:
     raise CommandError(f"There is no version {name!r}; `tieline versions` lists them", ExitCode.NOT_FOUND)
 
 
-def _before(versions: Sequence[Json], environment: Json) -> Json:
-    """The newest version that could run before the one that is deployed."""
-    deployed = (environment.get("deployedVersion") or {}).get("id")
-    ids = [version["id"] for version in versions]
-    older = versions[ids.index(deployed) + 1 :] if deployed in ids else versions
-    for version in older:
-        if version["state"] in ("ready", "superseded"):
+def _healthy(versions: Sequence[Json], environment: Json) -> Json:
+    """The last version that was healthy in the environment before the one that is deployed."""
+    wanted = (environment.get("rollbackVersion") or {}).get("id")
+    for version in versions:
+        if version["id"] == wanted:
             return version
     raise CommandError(
-        f"{environment['name']} has no earlier version that is kept; `tieline versions` lists them",
+        f"No version was healthy in {environment['name']} before this one; `tieline versions` lists those that you can "
+        "name with --to",
         ExitCode.NOT_FOUND,
     )
+
+
+def _refuse_unhealthy(origin: Json, version: Json) -> None:
+    """Raises CommandError unless the version that was deployed to an environment serves there."""
+    serving = origin.get("servingVersion")
+    if serving and serving["id"] == version["id"] and origin.get("rollout"):
+        return
+    rollout = origin.get("rollout") or {}
+    instead = f"{serving['name']} serves" if serving else "nothing serves"
+    reason = rollout.get("message") or rollout.get("state") or origin["status"]
+    raise CommandError(
+        f"{version['name']} does not serve in {origin['name']} ({instead}; {reason}). Deploy a version that runs, or "
+        "use --force to promote this one as it is"
+    )
+
+
+def _places(project: Json, field: str) -> dict[str, str]:
+    """The names of environments by the id of the version that they have in a field."""
+    found: dict[str, list[str]] = {}
+    for item in project["environments"]:
+        if version := item.get(field):
+            found.setdefault(version["id"], []).append(item["name"])
+    return {version: ", ".join(names) for version, names in found.items()}

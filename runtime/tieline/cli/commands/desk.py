@@ -139,5 +139,6 @@ def _as_json(report: CheckReport) -> dict[str, object]:
         ],
         "webhooks": list(report.loaded.webhooks) if report.loaded else None,
         "events": list(report.loaded.events) if report.loaded else None,
+        "waits": list(report.loaded.waits) if report.loaded else None,
         "schedules": list(report.loaded.schedules) if report.loaded else None,
     }

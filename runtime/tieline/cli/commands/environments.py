@@ -5,39 +5,28 @@ from typing import Annotated, Any
 import typer
 
 from tieline.cli.exit_codes import UsageError
-from tieline.cli.options import (
-    HERE,
-    ContextOption,
-    OrganisationOption,
-    OutputOption,
-    ProjectOption,
-    YesOption,
-    client,
-    confirm,
-)
+from tieline.cli.option_groups import Commands
+from tieline.cli.options import InProject, OutputOption, Platform, YesOption, confirm
 from tieline.cli.remote.environment_variables import changed_variables, given_variables
-from tieline.cli.remote.lookup import environment_of, find_project, get_project, project_name
+from tieline.cli.remote.lookup import environment_of, get_project
 from tieline.cli.terminal import Output, age, say, show, styled
 
-environments = typer.Typer(
-    no_args_is_help=True, help="List, create, clone, configure and delete environments."
-)
-projects = typer.Typer(no_args_is_help=True, help="List, create and delete projects.")
+environments = Commands(no_args_is_help=True, help="List, create, clone, configure and delete environments.")
+projects = Commands(no_args_is_help=True, help="List, create and delete projects.")
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The environment's name.")]
-_COLUMNS = ("environment", "status", "version", "deployed", "rollout", "webhooks", "message")
+_COLUMNS = ("environment", "status", "deployed", "serves", "age", "rollout", "webhooks", "message")
 
 
 @environments.command("list")
 def list_environments(
     *,
-    project: ProjectOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InProject,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the environments of a project: what runs, since when, and how it is."""
-    remote = client(context, organisation)
-    found = find_project(remote, project_name(HERE, project))
+    """List the environments of a project: what is deployed, what serves, since when, and how it is."""
+    remote = platform.client()
+    found = where.find_project(remote)
     show(
         output,
         found["environments"],
@@ -47,6 +36,7 @@ def list_environments(
                 item["name"],
                 styled(item["status"]),
                 (item.get("deployedVersion") or {}).get("name"),
+                (item.get("servingVersion") or {}).get("name"),
                 age(item["lastDeployedAt"]) if item.get("deployedVersion") else "",
                 styled((item.get("rollout") or {}).get("state", "")),
                 item["publicUrl"],
@@ -67,13 +57,12 @@ def create_environment(
     copy_variables: Annotated[
         bool, typer.Option(help="With --clone: copy the static variables, too.")
     ] = False,
-    project: ProjectOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InProject,
+    platform: Platform,
 ) -> None:
     """Create an environment, empty or as a copy of another one."""
-    remote = client(context, organisation)
-    found = find_project(remote, project_name(HERE, project))
+    remote = platform.client()
+    found = where.find_project(remote)
     path = f"projects/{found['id']}/environments"
     if clone:
         body: dict[str, Any] = {
@@ -113,14 +102,13 @@ def configure(
     unset_env: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Remove an environment variable.")
     ] = None,
-    project: ProjectOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InProject,
+    platform: Platform,
 ) -> None:
     """Change how an environment runs. What is left out stays."""
     given = given_variables(env or (), env_secret or ())
-    remote = client(context, organisation)
-    found = environment_of(find_project(remote, project_name(HERE, project)), name)
+    remote = platform.client()
+    found = environment_of(where.find_project(remote), name)
     limits = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
     spec = {
         **({"replicas": replicas} if replicas is not None else {}),
@@ -141,14 +129,13 @@ def configure(
 def delete_environment(
     name: NameArgument,
     *,
-    project: ProjectOption = None,
+    where: InProject,
     yes: YesOption = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Delete an environment with its activations, events and state."""
-    remote = client(context, organisation)
-    found = find_project(remote, project_name(HERE, project))
+    remote = platform.client()
+    found = where.find_project(remote)
     chosen = environment_of(found, name)
     confirm(f"Delete {chosen['name']} of {found['name']}, with its activations, events and state?", yes=yes)
     remote.request("DELETE", f"projects/{found['id']}/environments/{chosen['id']}")
@@ -158,12 +145,11 @@ def delete_environment(
 @projects.command("list")
 def list_projects(
     *,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List projects with their environments."""
-    items = client(context, organisation).get("projects")["projects"]
+    items = platform.client().get("projects")["projects"]
     show(
         output,
         items,
@@ -174,6 +160,7 @@ def list_projects(
                 environment["name"],
                 styled(environment["status"]),
                 (environment.get("deployedVersion") or {}).get("name"),
+                (environment.get("servingVersion") or {}).get("name"),
                 age(environment["lastDeployedAt"]) if environment.get("deployedVersion") else "",
                 styled((environment.get("rollout") or {}).get("state", "")),
                 item["id"],
@@ -189,11 +176,10 @@ def list_projects(
 def create_project(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The project's name.")],
     *,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Create a project with the environment production."""
-    created = client(context, organisation).request("POST", "projects", body={"name": name})
+    created = platform.client().request("POST", "projects", body={"name": name})
     say(f"Created {created['name']} ({created['id']})")
 
 
@@ -202,11 +188,10 @@ def delete_project(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The project's name or id.")],
     *,
     yes: YesOption = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Delete a project with all that it runs."""
-    remote = client(context, organisation)
+    remote = platform.client()
     found = get_project(remote, name)
     names = ", ".join(item["name"] for item in found["environments"])
     confirm(f"Delete {found['name']} ({found['id']}) with its environments {names}?", yes=yes)

@@ -11,7 +11,7 @@ import typer
 
 from tieline.cli.commands.contexts import note_environment
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
-from tieline.cli.options import ContextOption, OrganisationOption, OutputOption, client
+from tieline.cli.options import ContextOption, OrganisationOption, OutputOption, Platform
 from tieline.cli.remote import device_login
 from tieline.cli.remote.client import ApiError, Client
 from tieline.cli.remote.contexts import (
@@ -147,12 +147,12 @@ def logout(context: ContextOption = None) -> None:
 
 
 def whoami(
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    *,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show who you are, and which organisations you reach."""
-    me = client(context, organisation).get("/api/v2/me")
+    me = platform.client().get("/api/v2/me")
     if output is not Output.TABLE:
         show(output, me)
         return

@@ -9,17 +9,8 @@ import typer
 
 from tieline.cli.exit_codes import CommandError, ExitCode
 from tieline.cli.log_format import readable
-from tieline.cli.options import (
-    HERE,
-    ContextOption,
-    EnvironmentOption,
-    OrganisationOption,
-    ProjectOption,
-    client,
-    moment,
-)
+from tieline.cli.options import InEnvironment, Platform, moment
 from tieline.cli.remote.client import Client, Json
-from tieline.cli.remote.lookup import environment_of, find_project, project_name
 from tieline.cli.terminal import Output, json_text, note, out, write
 
 _POLL_SECONDS = 2.0
@@ -31,8 +22,7 @@ _MOST_PAGES = 1000
 
 def logs(
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Continue with new lines, until Ctrl+C.")
     ] = False,
@@ -52,17 +42,16 @@ def logs(
     checks: Annotated[
         bool, typer.Option("--checks", help="What the checks of versions found, in place of logs.")
     ] = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: Annotated[
         Output, typer.Option("--output", "-o", help="Lines for people, or JSON or YAML.")
     ] = Output.TABLE,
 ) -> None:
     """Show the log lines of all pods of an environment, oldest first."""
-    remote = client(context, organisation)
-    found = find_project(remote, project_name(HERE, project))
+    remote = platform.client()
+    found, chosen = where.find_environment(remote)
     query: Json = {
-        "project_env": environment_of(found, environment)["name"],
+        "project_env": chosen["name"],
         "severity": severity.upper() if severity else None,
         "search": run or search,
         "start": moment(since),

@@ -3,25 +3,31 @@
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import yaml
 
 from tieline.cli.exit_codes import CommandError, UsageError
 from tieline.cli.manifests import Wanted, manifests_of
-from tieline.cli.options import HERE, ContextOption, FolderArgument, OrganisationOption, ProjectOption, client
+from tieline.cli.options import HERE, FolderArgument, InProject, Platform
 from tieline.cli.remote.lookup import get_project, project_name
 from tieline.cli.scaffold import CI_FILES, scaffold
-from tieline.cli.terminal import note, say
+from tieline.cli.terminal import Output, note, say, show
 from tieline.configuration.project_folder import find
+
+if TYPE_CHECKING:
+    from tieline_catalogue.project_templates import ProjectTemplate
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="FOLDER", help="The new project's folder.", show_default=False)
+    ] = None,
     *,
     name: Annotated[
         str | None, typer.Option(help="The project's name. Default: the folder's.", show_default=False)
@@ -29,8 +35,27 @@ def init(
     ci: Annotated[
         str, typer.Option("--ci", help="github, gitlab or none: the pipeline that tests and deploys.")
     ] = "github",
+    template: Annotated[
+        str, typer.Option("--template", metavar="KEY", help="What the project begins with; see --list.")
+    ] = "queued-orders",
+    listed: Annotated[
+        bool, typer.Option("--list", help="Only list the templates: what projects can begin with.")
+    ] = False,
 ) -> None:
     """Create a project with code, a test, connections for this machine, and a pipeline."""
+    from tieline_catalogue.project_templates import (  # noqa: PLC0415  (it is not in the runtime image)
+        UnknownTemplateError,
+        project_template,
+        project_templates,
+    )
+
+    if listed:
+        _list(project_templates())
+        return
+    if folder is None:
+        raise UsageError(
+            "name the new project's folder, such as `tieline init orders`; --list lists templates"
+        )
     chosen = name or folder.resolve().name
     if not _NAME.fullmatch(chosen):
         raise UsageError(
@@ -38,7 +63,10 @@ def init(
         )
     if ci not in (*CI_FILES, "none"):
         raise UsageError(f"--ci is {', '.join(CI_FILES)} or none")
-    files = scaffold(chosen, ci)
+    try:
+        files = scaffold(chosen, ci, project_template(template))
+    except UnknownTemplateError as error:
+        raise UsageError(str(error)) from None
     taken = [path for path in files if os.path.lexists(folder / path)]
     if taken:
         raise CommandError(f"{folder / taken[0]} exists already; nothing was written")
@@ -54,23 +82,25 @@ def manifests(
     to: Annotated[
         Path, typer.Option("--to", metavar="FOLDER", help="Where the manifests are written.")
     ] = Path("deploy"),
-    project: ProjectOption = None,
+    where: InProject,
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no platform: only what the folder says.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Write a folder's project, and what the organisation has for it, as manifests for kubectl and GitOps.
 
     Secrets are not written: the manifests name those that you have to create.
     """
     found = find(folder)
-    name = project_name(folder, project)
-    wanted = Wanted(name=name, folder=found, target=to.resolve())
+    name = project_name(folder, where.project)
+    from tieline.cli.config_check import describe  # noqa: PLC0415  (loads the SDK)
+
+    schema = describe(None, found.schema).schema or None
+    wanted = Wanted(name=name, folder=found, target=to.resolve(), schema=schema)
     if not offline:
-        remote = client(context, organisation)
+        remote = platform.client()
         target = get_project(remote, name)
         wanted.project = target
         for environment in target["environments"]:
@@ -92,6 +122,12 @@ def manifests(
     for secret in secrets:
         note(f"Create the Secret {secret.name} of type tieline.dev/credential ({secret.purpose})")
     say(f"Check them with: kubectl kustomize {shlex.quote(str(to))} --load-restrictor=LoadRestrictionsNone")
+
+
+def _list(templates: "Sequence[ProjectTemplate]") -> None:
+    value = [one.model_dump(mode="json", include={"key", "name", "summary"}) for one in templates]
+    columns = ("template", "name", "what it does")
+    show(Output.TABLE, value, columns, lambda: [(one.key, one.name, one.summary) for one in templates])
 
 
 def _write(path: Path, content: str) -> None:

@@ -1,17 +1,21 @@
 """What runs are chosen by, in the commands about runs and traces."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from tieline.cli.options import HERE, moment
-from tieline.cli.remote.client import Client
-from tieline.cli.remote.lookup import find_project, project_name
+from tieline.cli.exit_codes import UsageError
+from tieline.cli.options import moment
+from tieline_protocol.run_tags import parse_tag
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 StatusOption = Annotated[
-    str | None,
-    typer.Option("--status", help="queued, running, waiting, succeeded, failed, dead or cancelled."),
+    list[str] | None,
+    typer.Option(
+        "--status",
+        help="queued, running, waiting, succeeded, failed, dead or cancelled; several times for one of these.",
+    ),
 ]
 KindOption = Annotated[str | None, typer.Option("--kind", help="webhook, event, schedule or background.")]
 TaskOption = Annotated[str | None, typer.Option("--task", help="The webhook's, event's or schedule's name.")]
@@ -26,35 +30,64 @@ UntilOption = Annotated[
     str | None, typer.Option("--until", help="Queued before this time, or this long ago.")
 ]
 SearchOption = Annotated[str | None, typer.Option("--search", help="Text in errors.")]
+TagOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag", metavar="NAME=VALUE", help="A tag that the code has set; several times for all of these."
+    ),
+]
+FindOption = Annotated[
+    str | None,
+    typer.Option(
+        "--find", metavar="ID", help="The id of a run or event, a key, a user, or the value of a tag."
+    ),
+]
 KeyOption = Annotated[str | None, typer.Option("--key", help="The event's key.")]
 
+IssueOption = Annotated[
+    str | None, typer.Option("--issue", metavar="ID", help="Failed runs of this issue, by its id.")
+]
 
-def project_id(remote: Client, project: str | None) -> str:
-    identifier: str = find_project(remote, project_name(HERE, project))["id"]
-    return identifier
+
+@dataclass(frozen=True, kw_only=True)
+class RunFilters:
+    """Options that choose runs."""
+
+    kind: KindOption = None
+    task: TaskOption = None
+    user: UserOption = None
+    since: SinceOption = None
+    until: UntilOption = None
+    tag: TagOption = None
+    find: FindOption = None
+    search: SearchOption = None
+    key: KeyOption = None
+    issue: IssueOption = None
+
+    def query(
+        self, environment: str | None, *, status: list[str] | None = None, version: str | None = None
+    ) -> dict[str, Any]:
+        """The filters as the API takes them. Raises UsageError."""
+        return {
+            "project_env": environment,
+            "status": status or None,
+            "kind": self.kind,
+            "task": self.task,
+            "user": self.user,
+            "version": version,
+            "start": moment(self.since),
+            "end": moment(self.until),
+            "tag": [_tag(text) for text in self.tag] if self.tag else None,
+            "find": self.find,
+            "search": self.search,
+            "key": self.key,
+            "issue": self.issue,
+        }
 
 
-def filters_of(
-    environment: str | None,
-    status: str | None,
-    kind: str | None,
-    task: str | None,
-    user: str | None,
-    version: str | None,
-    since: str | None,
-    until: str | None,
-    search: str | None,
-    key: str | None,
-) -> dict[str, Any]:
-    return {
-        "project_env": environment,
-        "status": status,
-        "kind": kind,
-        "task": task,
-        "user": user,
-        "version": version,
-        "start": moment(since),
-        "end": moment(until),
-        "search": search,
-        "key": key,
-    }
+def _tag(text: str) -> str:
+    """A tag as the API takes it. Raises UsageError."""
+    found = parse_tag(text, separator="=")
+    if found is None:
+        raise UsageError(f"--tag takes a name and a value, such as order=N-1101, not {text!r}")
+    return ":".join(found)

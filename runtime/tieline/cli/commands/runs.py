@@ -7,29 +7,19 @@ import typer
 from rich.text import Text
 
 from tieline.cli.commands.run_filters import (
-    KeyOption,
-    KindOption,
     RunArgument,
-    SearchOption,
-    SinceOption,
+    RunFilters,
     StatusOption,
-    TaskOption,
-    UntilOption,
-    UserOption,
     VersionOption,
-    filters_of,
-    project_id,
 )
 from tieline.cli.exit_codes import UsageError
+from tieline.cli.option_groups import Commands
 from tieline.cli.options import (
-    ContextOption,
-    EnvironmentOption,
+    InEnvironment,
     LimitOption,
-    OrganisationOption,
     OutputOption,
-    ProjectOption,
+    Platform,
     YesOption,
-    client,
     confirm,
     json_value,
 )
@@ -49,7 +39,7 @@ from tieline.cli.terminal import (
     write,
 )
 
-runs = typer.Typer(no_args_is_help=True, help="List, inspect, cancel and discard runs.")
+runs = Commands(no_args_is_help=True, help="List, inspect, cancel and discard runs.")
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the runs.")]
 
@@ -57,40 +47,32 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the ru
 @runs.command("list")
 def list_runs(
     *,
-    project: ProjectOption = None,
+    where: InEnvironment,
     everywhere: Annotated[bool, typer.Option("--all", "-A", help="Runs of all projects.")] = False,
-    environment: EnvironmentOption = None,
     status: StatusOption = None,
-    kind: KindOption = None,
-    task: TaskOption = None,
-    user: UserOption = None,
     version: VersionOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    search: SearchOption = None,
-    key: KeyOption = None,
+    fits: RunFilters,
     left: Annotated[
         bool, typer.Option("--left", help="Only dead runs that were neither run again nor discarded.")
     ] = False,
     limit: LimitOption = 20,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List runs, newest first."""
-    remote = client(context, organisation)
-    path = "runs" if everywhere else f"projects/{project_id(remote, project)}/runs"
-    filters = filters_of(environment, status, kind, task, user, version, since, until, search, key)
+    remote = platform.client()
+    path = "runs" if everywhere else f"projects/{where.project_id(remote)}/runs"
+    filters = fits.query(where.environment, status=status, version=version)
     if left:
-        if status not in (None, "dead"):
-            raise UsageError(f"--left is about dead runs, not about --status {status}")
-        filters |= {"status": "dead", "discarded": False, "replayed": False}
+        if status and status != ["dead"]:
+            raise UsageError(f"--left is about dead runs, not about --status {' '.join(status)}")
+        filters |= {"status": ["dead"], "discarded": False, "replayed": False}
     found = list(remote.pages(path, limit=limit + 1, **filters))
     items = found[:limit]
     show(
         output,
         items,
-        ("id", "status", "kind", "task", "user", "attempt", "age", "took", "error"),
+        ("id", "status", "kind", "task", "user", "tags", "attempt", "age", "took", "reason"),
         lambda: [
             (
                 item["id"],
@@ -98,10 +80,11 @@ def list_runs(
                 item["kind"],
                 item["task"],
                 (item.get("user") or {}).get("externalId"),
+                _tags(item),
                 f"{item['attempt']}/{item['attempts']}" if item.get("attempts") else item["attempt"],
                 age(item["queuedAt"]),
                 duration(item.get("startedAt"), item.get("endedAt")),
-                _first_line((item.get("error") or {}).get("message")),
+                _reason(item),
             )
             for item in items
         ],
@@ -115,15 +98,15 @@ def list_runs(
 def show_run(
     run: RunArgument,
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InEnvironment,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a run: attempts, steps, the error with the upstream's answer, and the input where it is kept."""
-    remote = client(context, organisation)
-    found = remote.get(f"projects/{project_id(remote, project)}/runs/{segment(run)}", project_env=environment)
+    remote = platform.client()
+    found = remote.get(
+        f"projects/{where.project_id(remote)}/runs/{segment(run)}", project_env=where.environment
+    )
     error = found.get("error") or {}
     details(
         output,
@@ -135,6 +118,8 @@ def show_run(
             "user": (found.get("user") or {}).get("externalId"),
             "version": (found.get("version") or {}).get("name"),
             "key": found.get("key"),
+            "tags": _tags(found),
+            "waits behind": found.get("waitsBehind"),
             "queued": f"{local(found['queuedAt'])} ({age(found['queuedAt'])} ago)",
             "next attempt": local(found.get("nextAttemptAt")),
             "activation": found.get("activationId"),
@@ -143,12 +128,14 @@ def show_run(
             "replayed by": found.get("replayedBy"),
             "discarded": local(found.get("discardedAt")),
             "error": f"{error['type']}: {error['message']}" if error else None,
+            "issue": found.get("issueId"),
         },
     )
     if output is not Output.TABLE:
         return
     if upstream := error.get("upstream"):
-        say(f"The other side answered {one_line(upstream['status'])}:", style="bold")
+        system = one_line(upstream.get("system") or "The system")
+        say(f"{system} answered {one_line(upstream['status'])}:", style="bold")
         say(indented(f"  {upstream['body']}", 2))
     _show_attempts(output, found)
     if "input" in found:
@@ -165,25 +152,17 @@ def cancel_runs(
         str | None, typer.Argument(metavar="[RUN]", help="The run's id; or filters of many.")
     ] = None,
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
     status: StatusOption = None,
-    kind: KindOption = None,
-    task: TaskOption = None,
-    user: UserOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    search: SearchOption = None,
-    key: KeyOption = None,
+    fits: RunFilters,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Cancel a run, or all that fit the filters."""
-    remote = client(context, organisation)
-    filters = filters_of(environment, status, kind, task, user, None, since, until, search, key)
-    _act(remote, project_id(remote, project), run, "cancel", filters, dry_run=dry_run, yes=yes)
+    remote = platform.client()
+    filters = fits.query(where.environment, status=status)
+    _act(remote, where.project_id(remote), run, "cancel", filters, dry_run=dry_run, yes=yes)
 
 
 @runs.command("discard")
@@ -192,24 +171,17 @@ def discard_runs(
         str | None, typer.Argument(metavar="[RUN]", help="The run's id; or filters of many.")
     ] = None,
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    kind: KindOption = None,
-    task: TaskOption = None,
-    user: UserOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    search: SearchOption = None,
-    key: KeyOption = None,
+    where: InEnvironment,
+    status: StatusOption = None,
+    fits: RunFilters,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Delete the dead letter of a run, or of all that fit the filters."""
-    remote = client(context, organisation)
-    filters = filters_of(environment, None, kind, task, user, None, since, until, search, key)
-    _act(remote, project_id(remote, project), run, "discard", filters, dry_run=dry_run, yes=yes)
+    remote = platform.client()
+    filters = fits.query(where.environment, status=status)
+    _act(remote, where.project_id(remote), run, "discard", filters, dry_run=dry_run, yes=yes)
 
 
 def replay(
@@ -221,31 +193,23 @@ def replay(
         str | None,
         typer.Option("--payload", metavar="JSON", help="Another input: JSON, @FILE or - (standard input)."),
     ] = None,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
     status: StatusOption = None,
-    kind: KindOption = None,
-    task: TaskOption = None,
-    user: UserOption = None,
     version: VersionOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    search: SearchOption = None,
-    key: KeyOption = None,
+    fits: RunFilters,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Run a run again, or all that fit the filters, such as `--status dead`."""
-    remote = client(context, organisation)
-    filters = filters_of(environment, status, kind, task, user, version, since, until, search, key)
+    remote = platform.client()
+    filters = fits.query(where.environment, status=status, version=version)
     body = None
     if payload is not None:
         if run is None:
             raise UsageError("--payload needs the id of one run")
         body = {"payload": json_value(payload)}
-    _act(remote, project_id(remote, project), run, "replay", filters, dry_run=dry_run, yes=yes, body=body)
+    _act(remote, where.project_id(remote), run, "replay", filters, dry_run=dry_run, yes=yes, body=body)
 
 
 _PAST = {"replay": "Run again", "cancel": "Cancelled", "discard": "Discarded"}
@@ -275,7 +239,8 @@ def _act(
         say(f"{_PAST[action]}: {run}{new}")
         return
     if not given:
-        raise UsageError(f"Name a run, or filters such as --status dead; nothing would {action} every run")
+        example = "--task NAME" if action == "discard" else "--status dead"
+        raise UsageError(f"Name a run, or filters such as {example}; nothing would {action} every run")
     counted = remote.request("POST", f"{path}/{action}", body={**given, "dryRun": True})
     question = f"{action.capitalize()} {counted['count']}{'+' if counted.get('more') else ''} runs"
     if dry_run or not counted["count"]:
@@ -319,6 +284,18 @@ def _status(run: Json) -> Text:
     elif run.get("discardedAt"):
         shown.append(", discarded")
     return shown
+
+
+def _reason(run: Json) -> str:
+    """Why it has failed, or why it does not begin."""
+    if run.get("waitsBehind"):
+        return f"waits behind {run['waitsBehind']}"
+    return _first_line((run.get("error") or {}).get("message"))
+
+
+def _tags(run: Json) -> str | None:
+    """As ``--tag`` takes them."""
+    return ", ".join(f"{tag['name']}={tag['value']}" for tag in run.get("tags") or ()) or None
 
 
 def _first_line(text: str | None) -> str:

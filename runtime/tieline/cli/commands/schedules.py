@@ -5,35 +5,31 @@ from typing import Annotated
 import typer
 
 from tieline.cli.exit_codes import CommandError, ExitCode
-from tieline.cli.options import (
-    HERE,
-    ContextOption,
-    EnvironmentOption,
-    OrganisationOption,
-    OutputOption,
-    ProjectOption,
-    client,
-)
+from tieline.cli.option_groups import Commands
+from tieline.cli.options import InEnvironment, OutputOption, Platform
 from tieline.cli.remote.client import Client, Json
-from tieline.cli.remote.lookup import environment_of, find_project, project_name
 from tieline.cli.terminal import Output, age, say, show
 
-schedules = typer.Typer(no_args_is_help=True, help="List, run, pause and resume schedules.")
+schedules = Commands(no_args_is_help=True, help="List, run, pause and resume schedules.")
 NameArgument = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's name or id.")]
 
 
 @schedules.command("list")
 def list_schedules(
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="Schedules of all projects and environments, next run first.")
+    ] = False,
+    where: InEnvironment,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the schedules of an environment."""
-    remote = client(context, organisation)
-    items: list[Json] = remote.get(_path(remote, project, environment))
+    """List the schedules of an environment, or of all environments."""
+    remote = platform.client()
+    if everywhere:
+        _list_all(remote, output)
+        return
+    items: list[Json] = remote.get(_path(remote, where))
     show(
         output,
         items,
@@ -53,6 +49,29 @@ def list_schedules(
     )
 
 
+def _list_all(remote: Client, output: Output) -> None:
+    items = list(remote.pages("schedulers", limit=10_000))
+    show(
+        output,
+        items,
+        ("project", "environment", "name", "schedule", "next run", "last run", "result", "paused"),
+        lambda: [
+            (
+                item["projectName"],
+                item["environmentName"],
+                item["name"],
+                item["schedule"],
+                age(item.get("nextRun")),
+                age(item.get("lastRun")),
+                item.get("lastRunStatus"),
+                "yes" if item.get("paused") else "",
+            )
+            for item in items
+        ],
+        empty="No deployed version has schedules.",
+    )
+
+
 @schedules.command("run")
 def run_schedule(
     name: NameArgument,
@@ -60,14 +79,12 @@ def run_schedule(
     user: Annotated[
         str | None, typer.Option(metavar="ID", help="Only for this user: id or external id.")
     ] = None,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InEnvironment,
+    platform: Platform,
 ) -> None:
     """Run a schedule now."""
-    remote = client(context, organisation)
-    path, found = _find(remote, project, environment, name)
+    remote = platform.client()
+    path, found = _find(remote, where, name)
     remote.request("POST", f"{path}/{found['id']}", body={"user": user} if user else None)
     say(f"{found['name']} runs now; `tieline runs list --kind schedule --task {found['name']}` shows it")
 
@@ -76,43 +93,37 @@ def run_schedule(
 def pause(
     name: NameArgument,
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InEnvironment,
+    platform: Platform,
 ) -> None:
     """Skip the times of a schedule until it is resumed."""
-    _set_paused(client(context, organisation), project, environment, name, paused=True)
+    _set_paused(platform.client(), where, name, paused=True)
 
 
 @schedules.command("resume")
 def resume(
     name: NameArgument,
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InEnvironment,
+    platform: Platform,
 ) -> None:
     """Run a schedule at its times again."""
-    _set_paused(client(context, organisation), project, environment, name, paused=False)
+    _set_paused(platform.client(), where, name, paused=False)
 
 
-def _set_paused(
-    remote: Client, project: str | None, environment: str | None, name: str, *, paused: bool
-) -> None:
-    path, found = _find(remote, project, environment, name)
+def _set_paused(remote: Client, where: InEnvironment, name: str, *, paused: bool) -> None:
+    path, found = _find(remote, where, name)
     remote.request("PUT", f"{path}/{found['id']}", body={"paused": paused})
     say(f"{'Paused' if paused else 'Resumed'} {found['name']}")
 
 
-def _path(remote: Client, project: str | None, environment: str | None) -> str:
-    found = environment_of(find_project(remote, project_name(HERE, project)), environment)
+def _path(remote: Client, where: InEnvironment) -> str:
+    _, found = where.find_environment(remote)
     return f"environments/{found['id']}/schedulers"
 
 
-def _find(remote: Client, project: str | None, environment: str | None, name: str) -> tuple[str, Json]:
-    path = _path(remote, project, environment)
+def _find(remote: Client, where: InEnvironment, name: str) -> tuple[str, Json]:
+    path = _path(remote, where)
     items: list[Json] = remote.get(path)
     for item in items:
         if name in (item["name"], item["id"]):

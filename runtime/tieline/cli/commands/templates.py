@@ -4,22 +4,13 @@ from typing import Annotated
 
 import typer
 
-from tieline.cli.options import (
-    HERE,
-    ContextOption,
-    EnvironmentOption,
-    OrganisationOption,
-    OutputOption,
-    ProjectOption,
-    YesOption,
-    client,
-    confirm,
-)
+from tieline.cli.option_groups import Commands
+from tieline.cli.options import InEnvironment, OutputOption, Platform, YesOption, confirm
 from tieline.cli.remote.client import Client, Json
-from tieline.cli.remote.lookup import environment_of, find_in_pages, find_project, named, project_name
+from tieline.cli.remote.lookup import find_in_pages, named
 from tieline.cli.terminal import Output, say, show
 
-templates = typer.Typer(no_args_is_help=True, help="List, add and remove connection templates.")
+templates = Commands(no_args_is_help=True, help="List, add and remove connection templates.")
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The name that the code uses, such as shop.")
 ]
@@ -28,15 +19,13 @@ NameArgument = Annotated[
 @templates.command("list")
 def list_templates(
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InEnvironment,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the connection templates of an environment, and where they lead."""
-    remote = client(context, organisation)
-    found, chosen = _chosen(remote, project, environment)
+    remote = platform.client()
+    found, chosen = where.find_environment(remote)
     items = _templates(remote, found, chosen)
     static = remote.get(f"projects/{found['id']}/connections", env_id=chosen["id"], first=200)["items"]
     linked = {item["id"]: item["name"] for item in static}
@@ -69,14 +58,12 @@ def add_template(
     expose_to_code: Annotated[
         bool, typer.Option("--expose-to-code", help="The code reads the credentials (ctx.credentials).")
     ] = False,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InEnvironment,
+    platform: Platform,
 ) -> None:
     """Add a system to an environment, under a name that the code uses."""
-    remote = client(context, organisation)
-    found, chosen = _chosen(remote, project, environment)
+    remote = platform.client()
+    found, chosen = where.find_environment(remote)
     target = find_in_pages(remote, "system", "systems", system)
     link = connection and find_in_pages(
         remote, "connection", "connections", connection, system_id=target["id"]
@@ -101,25 +88,18 @@ def add_template(
 def remove_template(
     name: NameArgument,
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
     yes: YesOption = False,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Remove a connection template. Its system and connections stay."""
-    remote = client(context, organisation)
-    found, chosen = _chosen(remote, project, environment)
+    remote = platform.client()
+    found, chosen = where.find_environment(remote)
     items = [{**item, "id": item["connectionTemplateId"]} for item in _templates(remote, found, chosen)]
     template = named("connection template", items, name)
     confirm(f"Remove {template['name']} from {chosen['name']}?", yes=yes)
     remote.request("DELETE", f"projects/{found['id']}/connection-templates/{template['id']}")
     say(f"Removed {template['name']}")
-
-
-def _chosen(remote: Client, project: str | None, environment: str | None) -> tuple[Json, Json]:
-    found = find_project(remote, project_name(HERE, project))
-    return found, environment_of(found, environment)
 
 
 def _templates(remote: Client, project: Json, environment: Json) -> list[Json]:

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from tieline.cli.exit_codes import UsageError
-from tieline.cli.options import ContextOption, OrganisationOption, OutputOption, client, json_value
-from tieline.cli.remote.contexts import selected
+from tieline.cli.options import OutputOption, Platform, json_value
 from tieline.cli.terminal import Output, say, write
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -17,11 +16,10 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 def open_console(
     *,
     browser: Annotated[bool, typer.Option(help="--no-browser only shows the address.")] = True,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
 ) -> None:
     """Open the console in a browser."""
-    found = selected(context, organisation=organisation)
+    found = platform.selected()
     url = f"{found.url}/console/o/{found.organisation}"
     say(url)
     if browser:
@@ -42,8 +40,7 @@ def api(
         list[str] | None,
         typer.Option("--query", "-q", metavar="NAME=VALUE", help="A query parameter; may be repeated."),
     ] = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.JSON,
 ) -> None:
     """Send a request to any operation of the REST API, and show the answer."""
@@ -55,7 +52,7 @@ def api(
         if not equals:
             raise UsageError(f"{item!r} is no parameter: write NAME=VALUE")
         parameters[name] = value
-    answer = client(context, organisation).request(
+    answer = platform.client().request(
         method.upper(), path, query=parameters, body=None if data is None else json_value(data)
     )
     if answer is not None:

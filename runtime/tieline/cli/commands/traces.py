@@ -4,49 +4,39 @@ from typing import Annotated
 
 import typer
 
-from tieline.cli.commands.run_filters import SinceOption, TaskOption, UntilOption, project_id
-from tieline.cli.options import (
-    ContextOption,
-    EnvironmentOption,
-    LimitOption,
-    OrganisationOption,
-    OutputOption,
-    ProjectOption,
-    client,
-    moment,
-)
+from tieline.cli.commands.run_filters import SinceOption, TaskOption, UntilOption
+from tieline.cli.option_groups import Commands
+from tieline.cli.options import InEnvironment, InProject, LimitOption, OutputOption, Platform, moment
 from tieline.cli.remote.client import segment
 from tieline.cli.terminal import Output, age, out, show, styled, write
 from tieline.cli.waterfall import waterfall
 
-traces = typer.Typer(no_args_is_help=True, help="List traces, and show one as a waterfall.")
+traces = Commands(no_args_is_help=True, help="List traces, and show one as a waterfall.")
 
 
 @traces.command("list")
 def list_traces(
     *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
+    where: InEnvironment,
     failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed.")] = False,
     task: TaskOption = None,
-    where: Annotated[
+    attributes: Annotated[
         str | None, typer.Option("--filter", help="Pairs attribute:value, separated by spaces.")
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     limit: LimitOption = 20,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List traces, newest first."""
-    remote = client(context, organisation)
+    remote = platform.client()
     page = remote.get(
-        f"projects/{project_id(remote, project)}/traces",
-        project_env=environment,
+        f"projects/{where.project_id(remote)}/traces",
+        project_env=where.environment,
         error=True if failed else None,
         task=task,
-        filter=where,
+        filter=attributes,
         start=moment(since),
         end=moment(until),
         first=min(limit, 1000),
@@ -75,14 +65,13 @@ def list_traces(
 def show_trace(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace's id: 32 hexadecimal digits.")],
     *,
-    project: ProjectOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
+    where: InProject,
+    platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a trace as a waterfall."""
-    remote = client(context, organisation)
-    found = remote.get(f"projects/{project_id(remote, project)}/traces/{segment(trace)}")
+    remote = platform.client()
+    found = remote.get(f"projects/{where.project_id(remote)}/traces/{segment(trace)}")
     if output is not Output.TABLE:
         write(found, output)
         return

@@ -6,15 +6,18 @@ from typing import Any
 
 from tieline.cli.connector_code.names import Names, class_name
 from tieline.cli.connector_code.paging import pages_of
+from tieline.cli.connector_code.reach import limited
 from tieline.cli.connector_code.schemas import Json, Simplifier, steps_of
+from tieline.cli.connector_code.sharing import shared
 from tieline.connectors.description import FORMAT
 from tieline.connectors.schemas import PREFIX, references
 from tieline_protocol.openapi_parameters import is_json
 
 RESERVED = frozenset(
     {
-        "Any", "AsyncIterator", "Context", "Iterator", "Literal", "NotRequired", "SyncContext", "TypedDict", "bool",
-        "bytes", "cast", "dict", "float", "int", "list", "object", "self", "str",
+        "Any", "AsyncIterator", "CallOptions", "Context", "Iterator", "Literal", "NotRequired", "PageOptions",
+        "SyncContext", "TypedDict", "Unpack", "bool", "bytes", "cast", "dict", "float", "int", "list", "object", "self",
+        "str",
     }
 )  # fmt: skip
 """Names that the written module has already."""
@@ -41,7 +44,7 @@ def description_of(
         str(action["name"]): _operation(action, known)
         for action in sorted(actions, key=lambda one: str(one["name"]))
     }
-    schemas = known.used(operations)
+    schemas = shared(operations, limited(operations, known.used(operations)), known.names)
     for operation in operations.values():
         if pages := pages_of(operation, schemas):
             operation["pages"] = pages
@@ -61,7 +64,7 @@ class _Definitions:
         self._by_place: dict[str, str] = {}
         self._by_id: dict[str, str] = {}
         self._accepted: dict[str, list[str]] = {}
-        names = Names({*RESERVED, class_named})
+        self.names = names = Names({*RESERVED, class_named})
         for definition in definitions:
             name = names.free(class_name(str(definition["name"])))
             self._named[name] = definition
@@ -154,6 +157,9 @@ def _operation(action: Mapping[str, Any], known: _Definitions) -> Json:
         for response in action["responses"]
         if response["status"] < 400
     }
+    if (others := answers.get("default")) and any(status[0] == "2" for status in answers):
+        # Its errors, whose schemas nothing checks.
+        answers["default"] = {"mediaType": others["mediaType"]}
     if answers:
         result["answers"] = dict(sorted(answers.items()))
     if any(

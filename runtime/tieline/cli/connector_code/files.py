@@ -5,7 +5,7 @@ import keyword
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,12 @@ from typing import Any
 from tieline.cli.connector_code.descriptions import description_of
 from tieline.cli.connector_code.module import HEADER, class_named, module_of
 from tieline.cli.connector_code.names import snake_name
+from tieline.cli.connector_code.parts import without_texts
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
+from tieline.cli.options import read_file
 from tieline.cli.remote.client import Client, segment
 from tieline.cli.remote.lookup import find_in_pages
+from tieline.cli.terminal import note
 from tieline.connectors.description import FOLDER
 from tieline_protocol.files import MAX_FILE_BYTES
 
@@ -31,6 +34,10 @@ class Choices:
     """The operations that were named; empty for all of them."""
     plain: bool = False
     """Whether the methods are for plain functions."""
+    schema: Path | None = None
+    """A GraphQL schema that takes the place of a connector."""
+    documents: Sequence[Path] = ()
+    """Those with the operations of GraphQL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,18 +80,21 @@ class ConnectorFiles:
         try:
             found = json.loads(self.description.read_bytes())
             only = [name for name in found.get("only", ()) if isinstance(name, str)]
-            return Choices(only=only, plain=found.get("sync") is True)
-        except (OSError, ValueError, AttributeError, TypeError):
+            graphql = found.get("graphql") or {}
+            return Choices(
+                only=only,
+                plain=found.get("sync") is True,
+                schema=self.code / graphql["schema"] if graphql else None,
+                documents=[self.code / name for name in graphql.get("documents", ())],
+            )
+        except (OSError, ValueError, AttributeError, TypeError, KeyError):
             return Choices()
 
     def built(
         self, remote: Client, connector: str, version: str, *, only: Sequence[str], plain: bool
     ) -> dict[Path, str]:
         """What the files hold for a connector's version. Raises CommandError."""
-        if self.source.is_file() and HEADER not in self.source.read_text("utf-8", errors="replace")[:2048]:
-            raise CommandError(
-                f"{self.source} was not written by this command; rename it, or give another name by --as"
-            )
+        self._check_own()
         found = find_in_pages(remote, "connector", "connectors", connector)
         path = f"connectors/{found['id']}/versions/{segment(version)}"
         known: Mapping[str, Any] = remote.get(path)
@@ -101,13 +111,64 @@ class ConnectorFiles:
         )
         if only:
             description["only"] = sorted(set(only))
+        return self._texts(description, plain=plain)
+
+    def built_from_graphql(
+        self, schema: Path, documents: Sequence[Path], *, version: str, plain: bool
+    ) -> dict[Path, str]:
+        """What the files hold for the operations of GraphQL documents. Raises CommandError."""
+        # graphql-core, which nothing else of the command line needs.
+        from tieline.cli.connector_code.graphql_operations import description_of_documents  # noqa: PLC0415
+        from tieline.cli.connector_code.graphql_schema import operations_of, schema_of  # noqa: PLC0415
+
+        self._check_own()
+        read = {str(path): read_file(path) for path in documents}
+        found = schema_of(read_file(schema), str(schema))
+        try:
+            description = description_of_documents(
+                found.schema,
+                operations_of(found.schema, read),
+                name=self.name,
+                version=version,
+                class_named=self.class_named,
+            )
+        except RecursionError:
+            raise CommandError("The documents are nested too deep") from None
+        except (AttributeError, KeyError, TypeError):
+            if not found.problems:
+                raise
+            raise CommandError(f"{schema} has errors: {found.problems[0]}") from None
+        if found.problems:
+            note(f"{schema} has {len(found.problems)} errors, which are ignored: {found.problems[0]}")
+        places = [os.path.relpath(path, self.code) for path in (schema, *documents)]
+        description["graphql"] = {"schema": Path(places[0]).as_posix()} | {
+            "documents": [Path(place).as_posix() for place in places[1:]]
+        }
+        return self._texts(description, plain=plain)
+
+    @property
+    def documents(self) -> list[Path]:
+        """The GraphQL documents beside the module: ``connectors/shop.graphql``, and those in ``connectors/shop``."""
+        folder = self.code / FOLDER
+        return [
+            *folder.glob(f"{self.name}.graphql"),
+            *sorted((folder / self.name).glob("*.graphql")),
+        ]
+
+    def _check_own(self) -> None:
+        if self.source.is_file() and HEADER not in self.source.read_text("utf-8", errors="replace")[:2048]:
+            raise CommandError(
+                f"{self.source} was not written by this command; rename it, or give another name by --as"
+            )
+
+    def _texts(self, description: dict[str, Any], *, plain: bool) -> dict[Path, str]:
         if plain:
             description["sync"] = True
         texts = {
-            self.description: json.dumps(description, indent=1, ensure_ascii=True) + "\n",
+            self.description: written(description),
             self.source: module_of(description, self.name, plain=plain),
         }
-        self._check_sizes(texts, len(actions))
+        self._check_sizes(texts, len(description["operations"]))
         return texts
 
     def _check_sizes(self, texts: Mapping[Path, str], operations: int) -> None:
@@ -117,6 +178,41 @@ class ConnectorFiles:
                     f"{path.name} would have {size:,} bytes with {operations:,} operations, and a file of a project "
                     f"has at most {MAX_FILE_BYTES:,}; name the operations that you use by --operations"
                 )
+
+
+def written(description: Mapping[str, Any]) -> str:
+    """The JSON file's text: a line for each operation and schema, without what only readers of the module need."""
+    parts = []
+    for key, value in description.items():
+        if key in ("operations", "schemas"):
+            lines = [f"  {_dumped(name)}: {_dumped(plain)}" for name, plain in _plain_items(key, value)]
+            parts.append(f" {_dumped(key)}: {{\n" + ",\n".join(lines) + "\n }")
+        else:
+            parts.append(f" {_dumped(key)}: {_dumped(value)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
+
+
+def _plain_items(key: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, item in value.items():
+        if key == "schemas":
+            yield name, without_texts(item)
+            continue
+        parameters = [_of_schema(one) for one in item.get("parameters", ())]
+        answers = {status: _of_schema(body) for status, body in item.get("answers", {}).items()}
+        changed = {
+            **({"parameters": parameters} if parameters else {}),
+            **({"body": _of_schema(item["body"])} if item.get("body") else {}),
+            **({"answers": answers} if answers else {}),
+        }
+        yield name, {**item, **changed}
+
+
+def _of_schema(holder: Mapping[str, Any] | None) -> Any:
+    return {**holder, "schema": without_texts(holder["schema"])} if holder and "schema" in holder else holder
 
 
 def write(texts: Mapping[Path, str]) -> None:

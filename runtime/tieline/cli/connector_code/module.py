@@ -9,11 +9,26 @@ from tieline.cli.connector_code.names import Names, class_name, docstring, liter
 from tieline.cli.connector_code.paging import Json, resolved
 from tieline.cli.connector_code.types import Types
 from tieline.connectors.paging import set_by_paging
-from tieline_protocol.openapi_parameters import NO_PARAMETERS, is_json
+from tieline.connectors.requests import MULTIPART
+from tieline_protocol.openapi_parameters import FORM, NO_PARAMETERS, is_json
 
 HEADER = "Written by `tieline connectors add`: run it again instead of changing this file."
 _GROUPS = ("path", "query", "headers")
-_IMPORTED = ("Any", "Literal", "NotRequired", "TypedDict", "cast")
+_IMPORTED = ("Any", "Literal", "NotRequired", "TypedDict", "Unpack", "cast")
+_OPTIONS = '''\
+class CallOptions(TypedDict, total=False):
+    """What every operation takes beside its parameters; see `Context.fetch`."""
+
+    timeout: float
+    retries: int
+    allow_redirects: bool'''
+_PAGE_OPTIONS = '''\
+class PageOptions(CallOptions, total=False):
+    """What a list in pages takes as well; see `Context.call_pages`."""
+
+    max_pages: int'''
+_TAKEN = ("self", "body", "cast", "options", "headers", "timeout", "retries", "allow_redirects", "max_pages")
+"""Names that no parameter gets: those of the options are among them."""
 
 
 def module_of(description: Mapping[str, Any], name: str, *, plain: bool = False) -> str:
@@ -49,8 +64,15 @@ class _Module:
         ]
         context = "SyncContext" if self._plain else "Context"
         connector = self._description["connector"]
-        about = docstring(f"{connector['name']}, version {connector['version']}.")
-        body = "\n\n\n".join([*self._types.classes.values(), self._client(context, about, methods)])
+        version = f", version {connector['version']}" if connector["version"] else ""
+        about = docstring(f"{connector['name']}{version}.")
+        client = self._client(context, about, methods)
+        options = [
+            text
+            for name, text in (("CallOptions", _OPTIONS), ("PageOptions", _PAGE_OPTIONS))
+            if methods and (name == "CallOptions" or f"Unpack[{name}]" in client)
+        ]
+        body = "\n\n\n".join([*self._types.classes.values(), *options, client])
         typing = [item for item in _IMPORTED if re.search(rf"\b{item}\b", body)]
         iterator = "Iterator" if self._plain else "AsyncIterator"
         lines = [
@@ -106,7 +128,8 @@ class _Module:
         else:
             body = _cast(iterator, call, self._given(key, given))
         note = "The items of all pages, one after the other. "
-        return self._function("def", name, signature, iterator, operation, body, note=note)
+        options = "PageOptions"
+        return self._function("def", name, signature, iterator, operation, body, note=note, options=options)
 
     def _function(
         self,
@@ -118,9 +141,13 @@ class _Module:
         body: str,
         *,
         note: str = "",
+        options: str = "CallOptions",
     ) -> str:
-        parameters = "".join(f"        {item},\n" for item in ["self", *signature, "**options: Any"])
-        text = docstring(f"{operation.get('summary', '')} ({operation['method']} {operation['path']})")
+        parameters = "".join(
+            f"        {item},\n" for item in ["self", *signature, f"**options: Unpack[{options}]"]
+        )
+        where = "" if operation.get("document") else f" ({operation['method']} {operation['path']})"
+        text = docstring(f"{operation.get('summary', '')}{where}")
         return f'    {start} {name}(\n{parameters}    ) -> {answer}:\n        """{note}{text}"""\n{body}'
 
     def _given(self, key: str, given: list[str]) -> list[str]:
@@ -128,7 +155,7 @@ class _Module:
 
     def _arguments(self, key: str, operation: Json, skipped: frozenset[str]) -> tuple[list[str], list[str]]:
         """The parameters of a method, and the arguments of the call in it."""
-        names = Names({"self", "body", "cast", "options"})
+        names = Names(_TAKEN)
         positional: list[str] = []
         keywords: list[tuple[bool, str]] = []
         groups: dict[str, list[str]] = {group: [] for group in _GROUPS}
@@ -156,14 +183,14 @@ class _Module:
             else:
                 positional.append(f"body: {_optional(kind)} = None")
         ordered = [text for _, text in sorted(keywords, key=lambda pair: pair[0])]
-        signature = [*positional, *(["*", *ordered] if ordered else [])]
+        signature = [*positional, "*", *ordered, "headers: dict[str, str] | None = None"]
         given = [
             f"{group}={{{', '.join(items)}}}"
             for group, items in groups.items()
             if items and group != "headers"
         ]
-        if groups["headers"]:
-            given.append(f'headers={{{", ".join(groups["headers"])}, **options.pop("headers", {{}})}}')
+        more = f"{{{', '.join(groups['headers'])}, **(headers or {{}})}}" if groups["headers"] else "headers"
+        given.append(f"headers={more}")
         return signature, [*given, *(["body=body"] if body is not None else [])]
 
     def _answer(self, key: str, operation: Json) -> str:
@@ -184,12 +211,31 @@ class _Module:
         answers = operation["answers"]
         body = next(answers[status] for status in ("200", "2XX", "default") if answers.get(status))
         schema: Any = resolved(body.get("schema"), self._schemas)
+        if operation.get("document"):
+            return self._types.of(self._node(schema, operation["pages"]["items"]), f"{class_name(key)}Item")
         if items := operation["pages"]["items"]:
             schema = resolved(schema["properties"][items], self._schemas)
         return self._types.of(schema.get("items"), f"{class_name(key)}Item")
 
+    def _node(self, data: Any, place: str) -> Any:
+        """The schema of a connection's items."""
+        connection = data
+        for step in place.split("."):
+            connection = self._there(connection["properties"][step])
+        if "nodes" in connection["properties"]:
+            return self._there(connection["properties"]["nodes"]).get("items")
+        edge = self._there(self._there(connection["properties"]["edges"]).get("items"))
+        return edge.get("properties", {}).get("node")
+
+    def _there(self, schema: Any) -> Mapping[str, Any]:
+        """What a value is that is not null."""
+        found = resolved(schema, self._schemas)
+        return resolved(found["anyOf"][0], self._schemas) if "anyOf" in found else found
+
     def _body(self, key: str, body: Json, name: str, *, sent: bool = False) -> str:
         if is_json(body["mediaType"]):
+            return self._types.of(body.get("schema"), name)
+        if sent and body["mediaType"] in (FORM, MULTIPART) and self._types.has_fields(body.get("schema")):
             return self._types.of(body.get("schema"), name)
         if body["mediaType"].startswith("text/"):
             return "str"

@@ -6,7 +6,8 @@ import unicodedata
 from collections.abc import Iterable
 
 _MAX_NAME = 60
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+# Digits belong to the letters before them: k8s, getV2Orders, iso8601Date.
+_WORDS = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z][a-z0-9]*|[0-9]+[a-z]*")
 # Of which directions letters are, that do not turn around what stands beside them.
 _LEFT_TO_RIGHT = frozenset({"L", "EN", "ES", "ET", "CS", "WS", "ON", "NSM"})
 
@@ -29,6 +30,8 @@ def snake_name(text: str, *, default: str = "value") -> str:
 
     >>> snake_name("getHTTPOrders"), snake_name("X-Request-Id"), snake_name("from"), snake_name("__class__")
     ('get_http_orders', 'x_request_id', 'from_', 'class_')
+    >>> snake_name("k8s"), snake_name("getV2Orders"), snake_name("2faCode"), snake_name("HTTP2Push")
+    ('k8s', 'get_v2_orders', 'n2fa_code', 'http2_push')
     """
     name = "_".join(word.lower() for word in _WORDS.findall(_ascii(text)))[:_MAX_NAME].strip("_") or default
     if name[0].isdigit():

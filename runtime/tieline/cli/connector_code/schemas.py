@@ -69,9 +69,37 @@ class Simplifier:
             members = node.get(key)
             if isinstance(members, list) and members:
                 result[key] = [self.schema(member, depth + 1) for member in members[:_MAX_ITEMS]]
+        self._discriminate(node, result)
         if result.get("additionalProperties") is False and "allOf" in result:
             # It would forbid what the members allow, which nobody who writes descriptions means.
             del result["additionalProperties"]
+
+    def _discriminate(self, node: Mapping[str, Any], result: Json) -> None:
+        """Says which value of the discriminator means which of the alternatives.
+
+        Where that cannot be said, one of them is enough: loose alternatives fit values that are meant for others.
+        """
+        found, key = node.get("discriminator"), "oneOf" if "oneOf" in result else "anyOf"
+        if not isinstance(found, Mapping) or key not in result:
+            return
+        given = [one.get("$ref") if isinstance(one, Mapping) else None for one in node[key][:_MAX_ITEMS]]
+        name, mapping = found.get("propertyName"), found.get("mapping")
+        values = {
+            str(value): target if target.startswith("#") else f"#/components/schemas/{target}"
+            for value, target in (mapping if isinstance(mapping, Mapping) else {}).items()
+            if isinstance(target, str)
+        }
+        for one in given:  # the name of a schema stands for it, too
+            if isinstance(one, str) and one.startswith("#/"):
+                values.setdefault(steps_of(one)[-1], one)
+        chosen = {value: self._resolve(target) for value, target in values.items()}
+        chosen = {value: one for value, one in chosen.items() if one in result[key]}
+        if isinstance(name, str) and all(one in chosen.values() for one in result[key]):
+            targets = {value: one["$ref"] for value, one in chosen.items() if "$ref" in one}
+            if len(targets) == len(chosen):
+                result["discriminator"] = {"propertyName": name, "mapping": targets}
+        elif key == "oneOf" and "anyOf" not in result:
+            result["anyOf"] = result.pop("oneOf")
 
 
 def steps_of(reference: str) -> list[str]:

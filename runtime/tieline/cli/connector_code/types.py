@@ -13,10 +13,14 @@ from tieline.connectors.schemas import PREFIX
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _DEEPEST = 12
 _MAX_CHOICES = 50
+_MAX_TYPES = 1_000
 _MAX_MEMBERS = 12
 _MAX_TEXT = 1_000
 """Letters of one type: longer ones help nobody."""
 _MAX_CLASSES = 5_000
+
+_TYPENAME = "__typename"
+"""The field with the name of a GraphQL object's type."""
 
 Schema = Mapping[str, Any]
 
@@ -74,6 +78,11 @@ class Types:
         kinds = kinds if isinstance(kinds, list) else [kinds]
         return _joined([self._plain(kind, schema, name, depth, inside) for kind in kinds])
 
+    def has_fields(self, schema: Any) -> bool:
+        """Whether a schema's values are objects with known fields."""
+        found = resolved(schema, self._schemas)
+        return isinstance(found, Mapping) and self._object(found) is not None
+
     def _plain(self, kind: Any, schema: Schema, name: str, depth: int, inside: tuple[str, ...]) -> str:
         if kind == "array":
             items = self.of(schema.get("items"), f"{name}Item", depth + 1, inside)
@@ -82,12 +91,16 @@ class Types:
             return (
                 f"dict[str, {self.of(schema.get('additionalProperties'), f'{name}Value', depth + 1, inside)}]"
             )
+        if kind == "string" and schema.get("format") == "binary":
+            return "bytes | str"  # a file in a form
         return _SIMPLE.get(str(kind), "Any")
 
     def _union(self, members: list[Any], name: str, depth: int, inside: tuple[str, ...]) -> str:
         if len(members) > _MAX_MEMBERS:
             return "Any"
-        return _joined([self.of(member, name, depth + 1, inside) for member in members])
+        return _joined(
+            [self.of(member, f"{name}{_typename(member)}", depth + 1, inside) for member in members]
+        )
 
     def _object(self, schema: Schema) -> Mapping[str, tuple[Any, bool]] | None:
         """The fields of an object, each with its schema and whether it is needed; None for what is no object."""
@@ -138,7 +151,9 @@ class Types:
         self.classes[name] = ""  # its place: nested ones come after it
         lines = []
         for key, (item, needed) in fields.items():
-            kind = self.of(item, f"{name}{class_name(key)}", depth + 1)
+            # However many there are: by it, checkers tell alternatives apart.
+            kinds = _choices(item, _MAX_TYPES) if key == _TYPENAME and isinstance(item, Mapping) else None
+            kind = kinds or self.of(item, f"{name}{class_name(key)}", depth + 1)
             lines.append((key, kind if needed else f"NotRequired[{kind}]", _text(item)))
         self.classes[name] = _class(name, _text(schema), lines)
         return name
@@ -175,11 +190,18 @@ def _text(schema: Any) -> str:
     return docstring(text) if isinstance(text, str) else ""
 
 
-def _choices(schema: Schema) -> str | None:
+def _typename(schema: Any) -> str:
+    """The type of GraphQL whose objects an alternative has; empty if there are several."""
+    fields = schema.get("properties") if isinstance(schema, Mapping) else None
+    found: Any = fields.get(_TYPENAME, {}).get("enum", ()) if isinstance(fields, Mapping) else ()
+    return class_name(str(found[0])) if len(found) == 1 else ""
+
+
+def _choices(schema: Schema, most: int = _MAX_CHOICES) -> str | None:
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if not values or not all(value is None or isinstance(value, str | int) for value in values):
         return None
-    if len(values) > _MAX_CHOICES or any(isinstance(value, str) and len(value) > 100 for value in values):
+    if len(values) > most or any(isinstance(value, str) and len(value) > 100 for value in values):
         return None
     return f"Literal[{', '.join(dict.fromkeys(map(_value, values)))}]"
 

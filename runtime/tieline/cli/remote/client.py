@@ -126,9 +126,9 @@ class Client:
             raise UsageError(f"{path!r} is no path: it has '.', '..' or '#'")
         if not path.startswith("/"):
             path = f"/api/v2/o/{self.context.organisation}/{path}"
-        given = {name: _text(value) for name, value in query.items() if value is not None}
+        given = {name: _texts(value) for name, value in query.items() if value is not None}
         try:
-            return f"{self.context.url}{path}" + (f"?{urlencode(given)}" if given else "")
+            return f"{self.context.url}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
         except UnicodeEncodeError:
             raise _not_utf8() from None
 
@@ -195,6 +195,10 @@ def segment(text: str) -> str:
         return quote(text, safe="")
     except UnicodeEncodeError:
         raise _not_utf8() from None
+
+
+def _texts(value: Any) -> str | list[str]:
+    return [_text(one) for one in value] if isinstance(value, list) else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -55,6 +55,14 @@ def find_in_pages(client: Client, kind: str, path: str, name: str, **query: Any)
     return named(kind, list(client.pages(path, limit=10_000, **query)), name)
 
 
+def template_of(client: Client, project: Json, environment: Json, name: str) -> Json:
+    """A connection template of an environment, by name. Its ``id`` is that of its system."""
+    items = client.get(f"projects/{project['id']}/connection-templates", env_id=environment["id"])["items"]
+    by_own_id = [{**item, "id": item["connectionTemplateId"], "system": item["id"]} for item in items]
+    found = named("connection template", by_own_id, name, create="Add it with `tieline templates add`.")
+    return {**found, "id": found["system"]}
+
+
 def named(kind: str, items: Sequence[Json], name: str, *, inside: str = "", create: str = "") -> Json:
     """The item with an id or a name. Raises CommandError, which says what there is."""
     found = [item for item in items if item["id"] == name.upper()]

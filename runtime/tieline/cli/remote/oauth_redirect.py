@@ -1,6 +1,7 @@
 """Receives a system's redirect on this machine (RFC 8252)."""
 
 import time
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -20,7 +21,7 @@ class OAuthRedirect:
     """A server on a free port of the loopback interface, until the block ends."""
 
     def __enter__(self) -> Self:
-        received: list[dict[str, list[str]]] = []
+        received: list[str] = []
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 10
@@ -34,7 +35,7 @@ class OAuthRedirect:
                 self.end_headers()
                 if known:
                     self.wfile.write(_PAGE)
-                    received.append(parse_qs(parts.query))
+                    received.append(parts.query)
 
             def log_message(self, *_: Any) -> None:
                 """The code must not reach the terminal."""
@@ -48,17 +49,24 @@ class OAuthRedirect:
     def __exit__(self, *_: object) -> None:
         self._server.server_close()
 
-    def code(self, state: str) -> str:
-        """The code that comes with this state; other requests are ignored. Raises CommandError."""
+    def code(
+        self, state: str, *, parameter: str = "code", errors: Sequence[str] = ("error",)
+    ) -> tuple[str, str]:
+        """The code that comes with this state, and the query that has it; other requests are ignored.
+
+        ``parameter`` is the code's, ``errors`` are those of a denial. Raises CommandError.
+        """
         end = time.monotonic() + CONSENT_SECONDS
         while time.monotonic() < end:
             self._server.handle_request()
             while self._received:
-                query = self._received.pop(0)
+                text = self._received.pop(0)
+                query = parse_qs(text)
                 if query.get("state") != [state]:
                     continue
-                if error := query.get("error"):
-                    raise CommandError(f"The system refuses: {query.get('error_description', error)[0]}")
-                if code := query.get("code"):
-                    return code[0]
+                if error := next(filter(None, map(query.get, errors)), None):
+                    reason = query.get("error_description", error)[0]
+                    raise CommandError(f"The provider refused access: {reason}")
+                if code := query.get(parameter):
+                    return code[0], text
         raise CommandError("Nobody signed in within ten minutes; run the command again")

@@ -90,6 +90,6 @@ def locked(folder: Path) -> Iterator[None]:
 def _check(path: Path, facts: os.stat_result) -> None:
     """Raises UsageError for what somebody else could have written, and so could send a token elsewhere."""
     if facts.st_uid not in (os.geteuid(), 0):
-        raise UsageError(f"{path} belongs to somebody else, so it is not used")
+        raise UsageError(f"{path} belongs to another user, so it is not used")
     if facts.st_mode & _WRITERS:
         raise UsageError(f"Others may change {path}, so it is not used. Run: chmod go-w {path}")

@@ -14,16 +14,14 @@ from nats.aio.msg import Msg
 
 from tieline.errors import reason
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError
-from tieline_common.backoff import exponential, jitter
-from tieline_protocol.engine_credentials import Credentials
+from tieline_engine.client import EngineClient, answer_status
+from tieline_engine.connection import RECONNECTING, ConnectingUser, KeptConnection, close, described
+from tieline_engine.credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger("tieline.events")
 
 REQUEST_SECONDS = 5.0
-_CONNECT_SECONDS = 5
-_PING_SECONDS = 20
-_RECONNECT_SECONDS = 1
 _WAIT_FOR_CONNECTION = 2.0
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 30.0
 _PENDING_BYTES = 16 * 1024 * 1024
@@ -41,14 +39,24 @@ class RefusedByEngineError(Exception):
         self.description = description
 
 
-class EngineConnection:
+class EngineConnection(KeptConnection):
     """Requests to the engine. ``run`` connects, and stays connected until it is cancelled."""
 
     def __init__(self, *, urls: list[str], credentials_file: Path, streams: EventStreams) -> None:
+        super().__init__(
+            urls,
+            name=streams.environment,
+            first_backoff=_FIRST_BACKOFF,
+            longest_backoff=_LONGEST_BACKOFF,
+            pending_size=_PENDING_BYTES,
+            inbox_prefix=streams.inbox,
+            **RECONNECTING,
+        )
         self.streams = streams
-        self._urls = urls
         self._credentials_file = credentials_file
-        self.client = Client()
+        self._credentials: Credentials | None = None
+        self._user = ConnectingUser(self._current)
+        self.client: Client = EngineClient()
         """Another one after the engine has refused the credentials: subscriptions end with it."""
         self.connected = asyncio.Event()
         self._replaced = asyncio.Event()
@@ -57,54 +65,41 @@ class EngineConnection:
         self.heard = 0.0
         """What comes now was sent after this time (monotonic): the engine has answered something asked then."""
         self._asking: asyncio.Task[None] | None = None
-        self._credentials: Credentials | None = None
         self._last_error = ""
 
-    async def run(self) -> None:
-        """Connects, and keeps the connection."""
-        failures = 0
-        while True:
-            client = Client()
-            closed = asyncio.Event()
-            try:
-                self._credentials = self._read()
-                await self._connect(client, closed)
-            except Exception as error:
-                self._log(f"no connection: {reason(error)}")
-            else:
-                failures = 0
-                await closed.wait()
-            self.connected.clear()
-            # The client gives up when its credentials are refused: those in the file may be newer by now.
-            failures += 1
-            await asyncio.sleep(jitter(exponential(failures, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)))
+    def user(self) -> ConnectingUser:
+        """See KeptConnection."""
+        return self._user
 
-    async def _connect(self, client: Client, closed: asyncio.Event) -> None:
-        async def on_closed() -> None:
-            self.connected.clear()
-            closed.set()
-
-        await client.connect(
-            servers=self._urls,
-            name=self.streams.environment,
-            connect_timeout=_CONNECT_SECONDS,
-            reconnect_time_wait=_RECONNECT_SECONDS,
-            max_reconnect_attempts=-1,
-            ping_interval=_PING_SECONDS,
-            max_outstanding_pings=2,
-            pending_size=_PENDING_BYTES,
-            inbox_prefix=self.streams.inbox,
-            user_jwt_cb=self._jwt,
-            signature_cb=self._signature,
-            error_cb=self._on_error,
-            closed_cb=on_closed,
-            disconnected_cb=self._disconnected,
-            reconnected_cb=self._reconnected,
-        )
+    def opened(self, client: Client) -> None:
+        """See KeptConnection."""
         self.client = client
         self._replaced.set()
         self._replaced = asyncio.Event()
-        await self._reconnected()
+        self._connected()
+
+    def ended(self) -> None:
+        """See KeptConnection."""
+        self.connected.clear()
+
+    def retried(self, reason: str, failures: int) -> None:
+        """See KeptConnection. After a refusal, the credentials in the file may be newer."""
+        self._log(f"no connection: {reason}")
+
+    async def failed(self, error: Exception) -> None:
+        """See KeptConnection."""
+        await super().failed(error)
+        self._log(described(error) if self.connected.is_set() else f"no connection: {described(error)}")
+
+    async def lost(self) -> None:
+        """See KeptConnection."""
+        if self.connected.is_set():
+            logger.warning("The connection to the event engine is lost; connecting again")
+        self.connected.clear()
+
+    async def restored(self) -> None:
+        """See KeptConnection."""
+        self._connected()
 
     async def replaced(self, client: Client) -> None:
         """Wait until the connection has another client than this one."""
@@ -112,14 +107,8 @@ class EngineConnection:
             await self._replaced.wait()
 
     async def close(self) -> None:
-        """Sends what is buffered, and ends the connection."""
-        try:
-            async with asyncio.timeout(2):
-                if self.client.is_connected:
-                    await self.client.flush()
-                await self.client.close()
-        except (nats.errors.Error, TimeoutError, OSError):
-            return
+        """Ends the connection; nats-py sends what is buffered before. ``run`` does the same when it is cancelled."""
+        await close(self.client)
 
     def ask(self) -> None:
         """Have ``heard`` brought up to date, soon."""
@@ -166,11 +155,11 @@ class EngineConnection:
         answer = await self.request(
             f"$JS.API.DIRECT.GET.{subject}", json.dumps(body).encode() if body else b""
         )
-        status = (answer.headers or {}).get("Status")
+        status = answer_status(answer)
         if status == "404":
             return None
         if status is not None:
-            raise EventsUnavailableError(f"The event engine refused to read ({status})")
+            raise EventsUnavailableError(f"The event engine refused to read ({status or 'no status'})")
         return answer
 
     async def _ask(self) -> None:
@@ -182,21 +171,15 @@ class EngineConnection:
             return
         self.heard = max(self.heard, began)
 
-    def _read(self) -> Credentials:
-        return Credentials.parse(self._credentials_file.read_text(encoding="ascii"))
-
-    def _jwt(self) -> bytearray:
+    def _current(self) -> Credentials:
+        """The credentials in the file; the last ones where that cannot be read."""
         try:
-            self._credentials = self._read()
+            self._credentials = Credentials.parse(self._credentials_file.read_text(encoding="ascii"))
         except (OSError, ValueError) as error:
+            if self._credentials is None:
+                raise nats.errors.Error(f"the credentials cannot be read: {reason(error)}") from None
             logger.warning("The credentials for the event engine cannot be read: %s", reason(error))
-        return bytearray(self._credentials.jwt.encode()) if self._credentials else bytearray()
-
-    def _signature(self, nonce: str) -> bytes:
-        return self._credentials.signature_cb(nonce) if self._credentials else b""
-
-    async def _on_error(self, error: Exception) -> None:
-        self._log(reason(error))
+        return self._credentials
 
     def _log(self, text: str) -> None:
         # While the engine is away, each attempt to connect fails: one line for each reason is enough.
@@ -204,12 +187,7 @@ class EngineConnection:
         self._last_error = text
         logger.log(logging.DEBUG if repeated else logging.WARNING, "The event engine: %s", text)
 
-    async def _disconnected(self) -> None:
-        if self.connected.is_set():
-            logger.warning("The connection to the event engine is lost; connecting again")
-        self.connected.clear()
-
-    async def _reconnected(self) -> None:
+    def _connected(self) -> None:
         logger.info("Connected to the event engine")
         self._last_error = ""
         if self._asking is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from nats.aio.msg import Msg
@@ -11,6 +12,7 @@ from tieline.events.engine.deliveries import Lease, Leases
 from tieline.events.engine.run_storage import RELEASED
 from tieline.events.engine.storage import EngineStorage
 from tieline.events.queue import DeliveryHandler, EventsUnavailableError
+from tieline.events.wait_store import OpenWait
 from tieline_common.backoff import jitter
 from tieline_protocol.event_streams import KEY_TOKEN, subject_parts
 from tieline_protocol.events import EventMetadata, InvalidEventError
@@ -123,6 +125,8 @@ class KeyedEvents:
         state = await storage.runs.state(metadata.run) if may_have_state else None
         if state is not None:
             metadata, until = state
+            # Were it moved to another key, what is kept would be removed, and it would count as ended.
+            metadata = replace(metadata, has_steps=True)
             if until > storage.clock():
                 await storage.schedule_token(key_hash, until + lease.engine_ahead)
                 await storage.remove_if_cancelled(metadata.run, storage.streams.waiting_key(key_hash))
@@ -152,7 +156,7 @@ class KeyedDelivery:
     ) -> None:
         self._storage = storage
         self._lease = lease
-        self._key_hash = key_hash
+        self.key_hash = key_hash
         self._has_state = has_state
         self._was_released = metadata.interruptions == RELEASED
         self.sequence = sequence
@@ -189,21 +193,22 @@ class KeyedDelivery:
             await self._storage.runs.forget_steps(self.metadata.run)
         self.settled = True
 
-    async def wait(self, metadata: EventMetadata, until: float) -> bool:
+    async def wait(self, metadata: EventMetadata, until: float, waits: Collection[OpenWait] = ()) -> bool:
         """See Delivery. Its key waits with it."""
         storage = self._storage
         await self._save_state(metadata, until)
-        await storage.schedule_token(self._key_hash, until + self._lease.engine_ahead)
-        waiting = storage.streams.waiting_key(self._key_hash)
+        await storage.schedule_token(self.key_hash, until + self._lease.engine_ahead)
+        await storage.waits.begin(waits)
+        waiting = storage.streams.waiting_key(self.key_hash)
         if await storage.remove_if_cancelled(metadata.run, waiting):
             await self.done()
             return False
         self.settled = self.waits = True
         return True
 
-    async def bury(self, metadata: EventMetadata, error: str) -> None:
+    async def dead_letter(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
-        await self._storage.bury(metadata, self.payload, error)
+        await self._storage.dead_letter(metadata, self.payload, error)
 
     async def set_aside(self, metadata: EventMetadata, until: float) -> bool:
         """See Delivery. What is kept for the run stays there until it is a dead letter."""
@@ -221,7 +226,7 @@ class KeyedDelivery:
             await self._storage.runs.save_released(self.metadata)
         await self._lease.release()
 
-    async def hand_back(self) -> None:
+    async def ack_duplicate(self) -> None:
         """See Delivery. Whoever gets the key's next token looks for its oldest event."""
         self.settled = self.waits = True
 

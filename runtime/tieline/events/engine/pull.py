@@ -13,6 +13,7 @@ from nats.aio.subscription import Subscription
 
 from tieline.errors import reason
 from tieline.events.engine.connection import EngineConnection
+from tieline_engine.client import delivery_status
 from tieline_protocol.event_streams import PODS
 
 logger = logging.getLogger("tieline.events")
@@ -120,7 +121,7 @@ class Puller:
     async def _arrived(self, message: Msg) -> None:
         self._last_sign = asyncio.get_running_loop().time()
         headers = message.headers or {}
-        status = headers.get("Status")
+        status = delivery_status(message)
         if status is None:
             self._asked = max(self._asked - 1, 0)
             self._warned = False

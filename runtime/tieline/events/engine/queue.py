@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +21,11 @@ from tieline.events.engine.run_storage import RELEASED
 from tieline.events.engine.storage import EngineStorage
 from tieline.events.engine.waiting_limit import WaitingLimit
 from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableError, QueueFullError
+from tieline.events.wait_store import OpenWait
 from tieline_common.cancellation import cancel_and_wait
-from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, hashed, subject_parts
-from tieline_protocol.events import HEADER, MESSAGE_ID, EventMetadata, InvalidEventError
+from tieline_engine.publishing import Placement, placement
+from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, subject_parts
+from tieline_protocol.events import EventMetadata, InvalidEventError
 
 logger = logging.getLogger("tieline.events")
 
@@ -58,32 +60,26 @@ class EngineQueue(EngineStorage):
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """See EventQueue."""
         await self._limit.check()
-        headers = {HEADER: metadata.header(), MESSAGE_ID: metadata.message_id}
-        waiting, event = self.streams.waiting(metadata.run), self.streams.event(metadata.task, metadata.run)
-        # Each stream knows the ids of its own events only. Requests to webhooks are never delayed.
-        elsewhere = event if until is not None else waiting
-        has_id = metadata.event_id is not None and metadata.kind == "event"
-        if has_id and await self.accepted_before(elsewhere, metadata.message_id):
+        placed = placement(self.streams, metadata, until=until)
+        if placed.twin is not None and await self.accepted_before(placed.twin):
             return False
-        if until is not None:
-            return await self.store_until(waiting, self.streams.due(metadata.run), payload, headers, until)
-        if metadata.key is None:
-            return await self.store(event, payload, headers)
-        return await self._store_keyed(hashed(metadata.key), metadata, payload, headers)
+        return await self._store(placed, metadata, payload, has_token=until is None)
 
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
         """See EventQueue."""
-        # Not deduplicated by its id: it was accepted already.
-        headers = {HEADER: metadata.header(), MESSAGE_ID: f"{metadata.run}/key"}
-        await self._store_keyed(hashed(metadata.key or ""), metadata, payload, headers)
+        # Not deduplicated by its id: it was accepted already. It may come to one key after another.
+        moved_to = f"{metadata.run}/key/{metadata.key_hash}"
+        placed = placement(self.streams, metadata, deduplicated_by=moved_to)
+        await self._store(placed, metadata, payload, has_token=True)
 
-    async def _store_keyed(
-        self, key: str, metadata: EventMetadata, payload: bytes, headers: Mapping[str, str]
+    async def _store(
+        self, placed: Placement, metadata: EventMetadata, payload: bytes, *, has_token: bool
     ) -> bool:
-        stored = await self.store(self.streams.keyed_event(key, metadata.run), payload, headers)
-        if stored:
+        """``has_token``: whether an event with a key makes its token come, so that a pod takes it."""
+        stored = await self.store(placed.subject, payload, placed.headers)
+        if stored and has_token and metadata.key is not None:
             try:
-                await self.publish_token(key)
+                await self.publish_token(metadata.key_hash)
             except QueueFullError as error:
                 # The event is stored, and its key is found once there is room. Were it deleted, the engine would still
                 # take it for a duplicate when it is sent again.
@@ -146,7 +142,7 @@ class EngineQueue(EngineStorage):
 
     def _take_event(self, message: Msg) -> None:
         token, *rest = subject_parts(message.subject)
-        if token == KEY_TOKEN:
+        if token == KEY_TOKEN and rest:
             self._start(self.keys.serve(self.leases.add(message), rest[0], self._handle))
         else:
             self._start(self._deliver(self.leases.add(message)))
@@ -225,6 +221,7 @@ class _QueueDelivery:
         self._was_released = False
         self.metadata = metadata
         self.payload: bytes = lease.message.data
+        self.key_hash: str | None = None
 
     @property
     def held(self) -> bool:
@@ -258,17 +255,19 @@ class _QueueDelivery:
             await self._storage.runs.forget_steps(self.metadata.run)
         await self._lease.acknowledge()
 
-    async def wait(self, metadata: EventMetadata, until: float) -> bool:
+    async def wait(self, metadata: EventMetadata, until: float, waits: Collection[OpenWait] = ()) -> bool:
         """See Delivery."""
         storage, run = self._storage, metadata.run
         await storage.store_waiting(metadata, self.payload, until + self._lease.engine_ahead)
+        # An event that comes from now on finds the stored attempt.
+        await storage.waits.begin(waits)
         cancelled = await storage.remove_if_cancelled(run, storage.streams.waiting(run))
         await self._lease.acknowledge()
         return not cancelled
 
-    async def bury(self, metadata: EventMetadata, error: str) -> None:
+    async def dead_letter(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
-        await self._storage.bury(metadata, self.payload, error)
+        await self._storage.dead_letter(metadata, self.payload, error)
 
     async def set_aside(self, metadata: EventMetadata, until: float) -> bool:
         """See Delivery."""
@@ -280,6 +279,6 @@ class _QueueDelivery:
             await self._storage.runs.save_released(self.metadata)
         await self._lease.release()
 
-    async def hand_back(self) -> None:
+    async def ack_duplicate(self) -> None:
         """See Delivery."""
         await self._lease.acknowledge()

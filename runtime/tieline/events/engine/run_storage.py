@@ -1,30 +1,38 @@
 """What a pod keeps of runs in its environment's stream ``run_<env>``: results of steps, attempts, and ends."""
 
-import asyncio
 import contextlib
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tieline.events.engine.connection import RefusedByEngineError, parsed
-from tieline.events.engine.stored_messages import StoredMessages, first_that_fits
+from tieline.events.engine.stored_messages import (
+    BEHIND,
+    READ_ATTEMPTS,
+    StoredMessages,
+    first_that_fits,
+    read_pause,
+)
 from tieline.events.queue import EventsUnavailableError
-from tieline.events.run_store import RunTakenOver, StepsClaim
-from tieline_common.backoff import exponential, jitter
-from tieline_protocol.event_streams import EXPECTED_SEQUENCE, TTL, WRONG_SEQUENCE
+from tieline.events.run_store import Interruption, KeptStep, RunTakenOver, StepPlace, StepsClaim
+from tieline_engine.refusals import WRONG_SEQUENCE
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE, TTL, subject_parts
 from tieline_protocol.events import HEADER, EventMetadata
 
 logger = logging.getLogger("tieline.events")
 
-_READ_ATTEMPTS = 12
-_FIRST_PAUSE = 0.005
-_LONGEST_PAUSE = 1.0
 _EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
 """The header with another subject than the message's own, which may have wildcards."""
-_UNTIL_HEADER = "Tieline-Until"
-_STEPS_TTL = "1440h"
+UNTIL_HEADER = "Tieline-Until"
+_STEP_HEADER = "Tieline-Step"
+"""Has the step's name, hash of work and version, as JSON in ASCII."""
+_STEP_PARTS = 4
+"""Parts of a step's subject after that of its run."""
+STEPS_TTL = "1440h"
 """Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
 _ENDED_TTL = "1h"
+_INTERRUPTION_TTL = "24h"
 RELEASED = -1
 """In the place of the number of interruptions: whoever had the event let go of it alive, so that the next one counts
 none."""
@@ -38,28 +46,23 @@ class RunStorage:
         self._connection = messages.connection
         self._streams = messages.connection.streams
 
-    async def step_result(self, run: str, name: str, occurrence: int, *, claim: StepsClaim) -> bytes | None:
+    async def step_result(self, run: str, step: StepPlace, *, claim: StepsClaim) -> KeptStep:
         """See RunStore.
 
-        Any server of a cluster answers, and may be behind. So it is asked for the claim as well, which is younger than
-        what is looked for: an answer is the oldest of what is asked for.
+        Any server of a cluster answers, and one that is behind does not have it yet: it is asked again.
         """
         streams = self._streams
-        step, ended = streams.step(run, name, occurrence), streams.ended(run)
-        wanted = [step, ended, streams.steps_claim(run)]
-        for number in range(1, _READ_ATTEMPTS + 1):
-            found = await self._connection.get(streams.runs, multi_last=wanted)
+        subject = streams.hashed_step(run, step.name_hash, step.occurrence, step.place)
+        for number in range(1, READ_ATTEMPTS + 1):
+            found = await self._connection.get(streams.runs, multi_last=[subject, streams.ended(run)])
             headers = (found and found.headers) or {}
-            subject = headers.get("Nats-Subject")
-            if found is not None and subject == step:
-                return found.data
-            if subject == ended:
+            if found is not None and headers.get("Nats-Subject") == subject:
+                return _kept(step, headers, found.data)
+            if found is not None:
                 # Another pod has run it to its end meanwhile, and let go of the results.
                 raise RunTakenOver
-            if int(headers.get("Nats-Sequence", 0)) >= claim.number:
-                return None
-            await asyncio.sleep(jitter(exponential(number, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)))
-        raise EventsUnavailableError("A server of the event engine is behind; try again in a moment")
+            await read_pause(number)
+        raise EventsUnavailableError(BEHIND)
 
     async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
         """See RunStore. A claim is a message; whoever saves a step says that its own is the last one."""
@@ -72,22 +75,34 @@ class RunStorage:
         number = await self._save_of_step(subject, b"", {})
         if number is None:
             raise AssertionError("nothing is expected")
-        return StepsClaim(number, any_kept=True)
+        return StepsClaim(number, any_kept=True, recorded=await self._recorded(run, since=number))
 
-    async def save_step(
-        self, run: str, name: str, occurrence: int, content: bytes, *, claim: StepsClaim
-    ) -> None:
+    async def _recorded(self, run: str, *, since: int) -> Collection[StepPlace]:
+        """The steps of a run whose claim has the number ``since``. Raises RunTakenOver where the run has ended."""
+        streams = self._streams
+        subjects = await self._messages.subjects_since(streams.runs, streams.all_of_run(run), since)
+        if streams.ended(run) in subjects:
+            raise RunTakenOver
+        parts = [subject_parts(subject)[1:] for subject in subjects]
+        return [
+            StepPlace(name_hash=name_hash, occurrence=int(occurrence), place=int(place))
+            for kind, name_hash, occurrence, place in (one for one in parts if len(one) == _STEP_PARTS)
+            if kind == "step"
+        ]
+
+    async def save_step(self, run: str, step: KeptStep, *, claim: StepsClaim) -> None:
         """See RunStore."""
-        subject = self._streams.step(run, name, occurrence)
+        subject = self._streams.step(run, step.name, step.occurrence, place=step.place)
         claimed = {_EXPECTED_SUBJECT: self._streams.steps_claim(run), EXPECTED_SEQUENCE: str(claim.number)}
-        if await self._save_of_step(subject, content, claimed) is None:
+        about = json.dumps({"name": step.name, "work": step.work, "version": step.version})
+        if await self._save_of_step(subject, step.result, {**claimed, _STEP_HEADER: about}) is None:
             raise RunTakenOver
 
     async def _save_of_step(self, subject: str, content: bytes, expected: Mapping[str, str]) -> int | None:
         """The message's number; None where what it expects is not so."""
         try:
             answer = parsed(
-                await self._connection.request(subject, content, headers={**expected, TTL: _STEPS_TTL})
+                await self._connection.request(subject, content, headers={**expected, TTL: STEPS_TTL})
             )
         except RefusedByEngineError as error:
             if error.code in WRONG_SEQUENCE:
@@ -109,6 +124,19 @@ class RunStorage:
     async def is_cancelled(self, run: str) -> bool:
         """See RunStore."""
         return await self._connection.get(f"{self._streams.runs}.{self._streams.cancelled(run)}") is not None
+
+    async def interruption(self, run: str) -> Interruption | None:
+        """See RunStore."""
+        found = await self._connection.get(f"{self._streams.runs}.{self._streams.interruption(run)}")
+        try:
+            return None if found is None else Interruption(**json.loads(found.data))
+        except (TypeError, ValueError):
+            return None
+
+    async def save_interruption(self, run: str, interruption: Interruption) -> None:
+        """Keep why this pod ends in the middle of a run. Raises QueueFullError where there is no room."""
+        content = json.dumps(vars(interruption)).encode()
+        await self._messages.store(self._streams.interruption(run), content, {TTL: _INTERRUPTION_TTL})
 
     async def claim_end(self, run: str, content: bytes) -> bytes | None:
         """See RunStore. Where there is no room to note it, it counts as the first."""
@@ -138,11 +166,11 @@ class RunStorage:
         if found is None:
             return None
         headers = found.headers or {}
-        return EventMetadata.parse(headers), float(headers.get(_UNTIL_HEADER, 0))
+        return EventMetadata.parse(headers), float(headers.get(UNTIL_HEADER, 0))
 
     async def save_state(self, metadata: EventMetadata, until: float) -> None:
         """Keep what the next attempt of a run has to know."""
-        more = {_UNTIL_HEADER: f"{until:.3f}", TTL: _STEPS_TTL}
+        more = {UNTIL_HEADER: f"{until:.3f}", TTL: STEPS_TTL}
         subject = self._streams.run_state(metadata.run)
         await first_that_fits(
             metadata, lambda one: self._messages.store(subject, b"", {HEADER: one.header(), **more})
@@ -152,3 +180,15 @@ class RunStorage:
         """Keep that the pod which lets go of an event did not die with it, if there is room. Raises nothing."""
         with contextlib.suppress(EventsUnavailableError):
             await self.save_state(replace(metadata, interruptions=RELEASED), 0)
+
+
+def _kept(step: StepPlace, headers: Mapping[str, str], result: bytes) -> KeptStep:
+    about = json.loads(headers.get(_STEP_HEADER, "{}"))
+    return KeptStep(
+        name=about.get("name", ""),
+        occurrence=step.occurrence,
+        place=step.place,
+        work=about.get("work", ""),
+        version=about.get("version", ""),
+        result=result,
+    )

@@ -4,26 +4,20 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 
 from nats.aio.msg import Msg
 
 from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
-from tieline.events.engine.delivery_room import DeliveryRoom
 from tieline.events.engine.run_storage import RunStorage
 from tieline.events.engine.stored_messages import StoredMessages, first_that_fits
+from tieline.events.engine.stream_quota import StreamQuota
+from tieline.events.engine.wait_storage import WaitStorage
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError
+from tieline_engine.publishing import Placement, schedule
+from tieline_engine.refusals import TOO_LARGE
 from tieline_protocol.event_streams import TTL, EventStreams
-from tieline_protocol.events import (
-    HEADER,
-    MESSAGE_ID,
-    NO_ROLLUP,
-    ROLLUP,
-    SCHEDULE,
-    SCHEDULE_TARGET,
-    EventMetadata,
-)
+from tieline_protocol.events import HEADER, EventMetadata
 
 _NOT_FOUND = 10043
 _GONE = ("not found", "no message found")
@@ -41,14 +35,14 @@ class EngineStorage(StoredMessages):
         self.clock = clock
         self.streams: EventStreams = connection.streams
         self.runs = RunStorage(self)
-        self._delivery_room = DeliveryRoom(connection)
+        self._stream_quota = StreamQuota(connection)
+        self.waits = WaitStorage(self, self._stream_quota, clock=clock)
 
     async def store_until(
         self, subject: str, target: str, payload: bytes, headers: Mapping[str, str], until: float
     ) -> bool:
         """Keep a message that comes to ``target`` at a time."""
-        at = datetime.fromtimestamp(until, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return await self.store(subject, payload, {**headers, SCHEDULE: f"@at {at}", SCHEDULE_TARGET: target})
+        return await self.store(subject, payload, {**headers, **schedule(target, until)})
 
     async def store_waiting(self, metadata: EventMetadata, payload: bytes, until: float) -> None:
         """Keep an accepted event until a time."""
@@ -57,14 +51,10 @@ class EngineStorage(StoredMessages):
             metadata, lambda one: self.store_until(waiting, due, payload, {HEADER: one.header()}, until)
         )
 
-    async def accepted_before(self, subject: str, message_id: str) -> bool:
-        """Whether the stream of ``subject`` knows an event's id, which then is in its window.
-
-        It is asked to store a message that it refuses, and says before that if it has one of this id.
-        """
-        headers = {MESSAGE_ID: message_id, ROLLUP: NO_ROLLUP}
+    async def accepted_before(self, twin: Placement) -> bool:
+        """Whether the other stream knows an event's id, which then is in its window."""
         try:
-            answer = parsed(await self.connection.request(subject, headers=headers))
+            answer = parsed(await self.connection.request(twin.subject, headers=twin.headers))
         except RefusedByEngineError:
             return False
         return bool(answer.get("duplicate", False))
@@ -108,30 +98,13 @@ class EngineStorage(StoredMessages):
             if error.code != _NOT_FOUND and not any(text in error.description for text in _GONE):
                 raise EventsUnavailableError(error.description) from None
 
-    async def subjects(self, stream: str, subjects: str) -> set[str]:
-        """The subjects of a stream's messages, of those with wildcards. An answer has a part of them."""
-        found: set[str] = set()
-        offset = 0
-        while True:
-            try:
-                info = await self.connection.api(
-                    f"STREAM.INFO.{stream}", subjects_filter=subjects, offset=offset
-                )
-            except RefusedByEngineError as error:
-                raise EventsUnavailableError(error.description) from None
-            page = info.get("state", {}).get("subjects") or {}
-            found.update(page)
-            offset += len(page)
-            if not page or offset >= info.get("total", 0):
-                return found
-
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
         return await self.connection.get(f"{self.streams.runs}.{self.streams.delivery(key_hash)}") is not None
 
     async def remember_delivery(self, key_hash: str, seconds: float) -> None:
         """See EventQueue. Nothing is stored while runs take much of the room."""
-        if await self._delivery_room.left():
+        if await self._stream_quota.left():
             await self.store(self.streams.delivery(key_hash), b"", {TTL: f"{max(round(seconds), 1)}s"})
 
     async def add_history(self, content: bytes) -> None:
@@ -139,13 +112,15 @@ class EngineStorage(StoredMessages):
         try:
             parsed(await self.connection.request(self.streams.history, content))
         except RefusedByEngineError as error:
+            if error.code in TOO_LARGE:
+                raise MessageTooLargeError(error.description) from None
             raise EventsUnavailableError(error.description) from None
 
-    async def bury(self, metadata: EventMetadata, payload: bytes, error: str) -> None:
+    async def dead_letter(self, metadata: EventMetadata, payload: bytes, error: str) -> None:
         """Keep a dead letter, with as much of its error as its headers have room for."""
         subject = self.streams.dead(metadata.run)
         text = error[:_MAX_ERROR]
-        clean = replace(metadata, failure=None, failure_type=None, refusals=0)
+        clean = replace(metadata, failure=None, refusals=0)
         for length in (_MAX_ERROR, _CUT_ERROR):
             headers = {ERROR_HEADER: json.dumps(text[:length])}
             try:

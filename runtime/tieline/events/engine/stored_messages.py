@@ -8,14 +8,17 @@ from typing import Any
 
 from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError, QueueFullError
+from tieline_common.backoff import exponential, jitter
+from tieline_engine.refusals import TOO_LARGE, is_taken
 from tieline_protocol.events import EventMetadata, InvalidEventError
 
 logger = logging.getLogger("tieline.events")
 
+READ_ATTEMPTS = 12
+"""How often servers are asked for what one of them must have."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 1.0
+BEHIND = "A server of the event engine is behind; try again in a moment"
 _ATTEMPTS = 3
-_TAKEN = "maximum messages per subject exceeded"
-_TOO_LARGE = (10054, 10097)
-"""JetStream's codes: of a message, and of its headers (64 KiB)."""
 _CUT_ERROR = 100
 
 
@@ -37,9 +40,9 @@ class StoredMessages:
                     return True
                 return attempt > 1 and await self._is_stored(answer, headers)
             except RefusedByEngineError as error:
-                if _TAKEN in error.description:
+                if is_taken(error.code, error.description):
                     return attempt > 1
-                if error.code in _TOO_LARGE:
+                if error.code in TOO_LARGE:
                     raise MessageTooLargeError(
                         f"The event engine takes no such message: {error.description}"
                     ) from None
@@ -65,12 +68,52 @@ class StoredMessages:
         except InvalidEventError:
             return False
 
-    async def purge(self, stream: str, subjects: str) -> None:
-        """Remove all messages of a stream at subjects."""
+    async def purge(self, stream: str, subjects: str, *, before: int | None = None) -> None:
+        """Remove all messages of a stream at subjects; with ``before`` only those with lower numbers."""
+        numbers = {} if before is None else {"seq": before}
         try:
-            await self.connection.api(f"STREAM.PURGE.{stream}", filter=subjects)
+            await self.connection.api(f"STREAM.PURGE.{stream}", filter=subjects, **numbers)
         except RefusedByEngineError as error:
             raise EventsUnavailableError(error.description) from None
+
+    async def subjects(self, stream: str, subjects: str) -> set[str]:
+        """The subjects of a stream's messages, of those with wildcards."""
+        found, _ = await self.subjects_and_last(stream, subjects)
+        return found
+
+    async def subjects_and_last(self, stream: str, subjects: str) -> tuple[set[str], int]:
+        """See ``subjects``; and the number of the last message that the answering server has stored."""
+        found: set[str] = set()
+        last: int | None = None
+        while True:
+            # An answer has a part of them.
+            try:
+                info = await self.connection.api(
+                    f"STREAM.INFO.{stream}", subjects_filter=subjects, offset=len(found)
+                )
+            except RefusedByEngineError as error:
+                raise EventsUnavailableError(error.description) from None
+            state = info.get("state", {})
+            page = state.get("subjects") or {}
+            found.update(page)
+            last = int(state.get("last_seq", 0)) if last is None else last
+            if not page or len(found) >= info.get("total", 0):
+                return found, last
+
+    async def subjects_since(self, stream: str, subjects: str, since: int) -> set[str]:
+        """See ``subjects``; as a server knows them that has stored the message with the number ``since``."""
+        for attempt in range(1, READ_ATTEMPTS + 1):
+            # A server that was the leader until a moment ago may answer.
+            found, last = await self.subjects_and_last(stream, subjects)
+            if last >= since:
+                return found
+            await read_pause(attempt)
+        raise EventsUnavailableError(BEHIND)
+
+
+async def read_pause(attempt: int) -> None:
+    """Wait before servers are asked again."""
+    await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)))
 
 
 def _run_of(headers: Mapping[str, str] | None) -> str:

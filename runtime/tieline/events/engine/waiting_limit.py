@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tieline.events.engine.connection import EngineConnection, RefusedByEngineError
 from tieline.events.queue import EventsUnavailableError, QueueFullError
-from tieline_protocol.event_streams import MAX_BYTES
+from tieline_engine.streams import is_waiting_full, publishers_limit
 
 _ASK_SECONDS = 10.0
 
@@ -49,16 +50,12 @@ class WaitingLimit:
                 self._refusal = None
             return
         self._known_until = self._clock() + 2 * _ASK_SECONDS
-        self._refusal = _refusal(
-            info["state"]["bytes"], (info["config"].get("metadata") or {}).get(MAX_BYTES)
-        )
+        self._refusal = _refusal(info) if is_waiting_full(info) else None
 
 
-def _refusal(stored: int, limit: str | None) -> str | None:
-    """What is said to publishers; None where there is room, or no limit."""
-    if limit is None or not limit.isdigit() or stored < int(limit):
-        return None
+def _refusal(info: Mapping[str, Any]) -> str:
+    stored, limit = info["state"]["bytes"], publishers_limit(info["config"])
     return (
         f"This environment has events of {stored:,} bytes that wait for a time, a retry or the end of a sleep, and may "
-        f"have {int(limit):,}: it accepts new ones once some of them have run"
+        f"have {limit:,}: it accepts new ones once some of them have run"
     )

@@ -28,7 +28,7 @@ _OPEN = """
     getMe createUser getUser activateUser getActivation deleteActivation listUserActivations getActivationConnection
     updateActivationVariables setActivationVariable listConnections createConnection getConnection updateConnection
     deleteConnection initialiseOAuth2 initialiseOAuth1 listConnectionTemplates listEnvironmentSystems
-    getVariablesSchema getCurrentConnectSession endCurrentConnectSession
+    getVariablesSchema getCurrentConnectSession endCurrentConnectSession testConnection
 """
 MAY = set(_OPEN.split())
 ISSUER = "https://users.example"
@@ -315,6 +315,10 @@ OTHERS: dict[str, Callable[[Scene, str], tuple[str, str, Any]]] = {
     ),
     "deleteConnection": lambda s, x: ("DELETE", f"/connections/{x or s.bob_connection}", None),
     "deleteConnection of everybody": lambda s, x: ("DELETE", f"/connections/{x or s.everybodys['id']}", None),
+    "testConnection": lambda s, x: ("POST", f"/connections/{x or s.bob_connection}/test", {}),
+    "testConnection of everybody": lambda s, x: (
+        "POST", f"/connections/{x or s.everybodys['id']}/test", {},
+    ),
     "createConnection static template": lambda s, x: (
         "POST",
         "/connections",
@@ -398,6 +402,7 @@ OWN_SCHEME = {"type": "api-key", "apiKey": {"id": "mine", "name": "X-Mine", "in"
     ("more", "field"),
     [
         ({"baseUrl": "http://169.254.169.254"}, "baseUrl"),
+        ({"variables": [{"name": "host", "value": "evil.example"}]}, "variables[0]"),
         ({"limits": {"concurrency": 1}}, "limits"),
         ({"credentials": [{**key("k"), "authSchemeConfig": OWN_SCHEME}]}, "credentials[0].authSchemeConfig"),
         ({"credentials": [{**key("k"), "authSchemeConfig": CHANGED}]}, "credentials[0].authSchemeConfig"),

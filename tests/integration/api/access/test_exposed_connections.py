@@ -95,6 +95,7 @@ def test_code_never_gets_what_token_requests_are_made_with(
         credential={"id": "key", "type": "string", "authSchemeConfigId": "key"},
         values=values,
     )
+    kubectl("annotate", "secret", name, "tieline.dev/not-secret=port, other", namespace=org.namespace)
     for kind, target, spec in (
         ("connection", name, {"exposeToCode": True}),
         (
@@ -110,10 +111,11 @@ def test_code_never_gets_what_token_requests_are_made_with(
         "linked and opened",
         lambda: (
             (body := ask(client, token).json["connections"].get("shop", {})).get("exposeToCode")
-            and body["credentials"][0].get("data")
+            and body["credentials"][0].get("notSecret")
             and body
         ),
     )
     (credential,) = found["credentials"]
     assert credential["data"] == {"value": "t3xt-value"}
     assert credential["fields"] == {"host": "db.internal", "port": "5432"}
+    assert credential["notSecret"] == ["port"]

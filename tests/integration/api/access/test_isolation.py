@@ -190,6 +190,16 @@ def test_browsers_of_listed_origins_may_call(client: Client) -> None:
     assert preflight.status == 204
     assert preflight.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "Access-Control-Allow-Credentials" not in preflight.headers
+    # Those of the Model Context Protocol's clients are among them.
+    sent = {
+        "Authorization",
+        "Last-Event-ID",
+        "Mcp-Protocol-Version",
+        "Mcp-Session-Id",
+        "Mcp-Method",
+        "Mcp-Name",
+    }
+    assert sent <= set(preflight.headers["Access-Control-Allow-Headers"].split(", "))
     answer = client.at(path, Origin=ORIGIN)
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
     refused = client("GET", "/systems/x", Origin=ORIGIN)

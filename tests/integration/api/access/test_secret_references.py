@@ -96,6 +96,7 @@ def test_the_base_url_of_a_credential_of_git_is_changed_by_who_may_get_or_use_it
     )
     path, moved = f"/connections/{identifier}", {"baseUrl": "https://elsewhere.example"}
     brought.refused(brought.editor("PUT", path, moved))
+    brought.refused(brought.editor("PUT", path, {"variables": [{"name": "host", "value": "evil.example"}]}))
     assert "baseUrl" not in client.ok("GET", path)
     brought.grant(verb)
     changed = eventually(
@@ -127,7 +128,10 @@ def test_a_part_of_a_credentials_values_does_not_bring_the_others_out_of_gits_se
     identifier = brought.apply(system, credential, username="ann", password="p4ss")
     data = {"type": "basic-auth", "data": {"basicAuth": {"username": "mallory"}}}
     body = {"credentials": [{"id": "login", "credential": data}]}
-    brought.refused(brought.editor("PUT", f"/connections/{identifier}", body))
+    for person in (brought.editor, client):
+        answer = person("PUT", f"/connections/{identifier}", body)
+        assert (answer.status, answer.json["code"]) == (409, "conflict"), answer.raw
+        assert f'in the Secret "{brought.name}", which "git" sets' in answer.json["message"]
 
 
 def test_a_systems_scheme_of_git_is_changed_by_who_may_use_its_secret(

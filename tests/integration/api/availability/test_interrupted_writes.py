@@ -7,6 +7,8 @@ import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,20 +16,20 @@ from typing import Any, cast
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.processes import engine_away
 from tests.harness.session.waiting import eventually_async
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_system, make_template
 from tieline_api.app import make_dependencies
 from tieline_api.auth.authentication import Caller
-from tieline_api.cache.organisations import Organisation as ServedOrganisation
+from tieline_api.cluster.organisations import Organisation as ServedOrganisation
+from tieline_api.credentials.credential_secrets import MADE_FOR, secret_references
 from tieline_api.dependencies import Dependencies
+from tieline_api.gc.secret_gc import SecretCollector
 from tieline_api.handlers.projects import delete_project
 from tieline_api.handlers.systems import put_auth_scheme
 from tieline_api.schemas import connections as rest
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
-from tieline_api.settings import Settings
-from tieline_api.store.credential_secrets import MADE_FOR, secret_references
-from tieline_api.store.secret_gc import SecretCollector
 from tieline_api.use_cases.connection_create import create_connections, plan_connection
 from tieline_api.use_cases.connection_update import update_connection_object
 from tieline_core.identity.names import CREDENTIAL_TYPE
@@ -93,13 +95,13 @@ async def process(kubeconfig: Path, tmp: Path) -> AsyncIterator[tuple[Dependenci
     """The API's parts as one process has them."""
     async with await Kube.connect(kubeconfig=kubeconfig) as kube:
         mortal = MortalKube(kube)
-        platform = make_dependencies(mortal, Settings(traces_file=str(tmp / "traces.db")))  # type: ignore[arg-type]
-        await platform.world.start()
-        await platform.world.synced()
+        platform = make_dependencies(mortal, engine_away.api_settings(traces_file=str(tmp / "traces.db")))  # type: ignore[arg-type]
+        await platform.cluster.start()
+        await platform.cluster.synced()
         try:
             yield platform, mortal
         finally:
-            await platform.world.stop()
+            await platform.cluster.stop()
             await platform.outgoing.close()
 
 
@@ -158,7 +160,7 @@ async def caught_up(platform: Dependencies, namespace: str) -> None:
     """Returns once the caches have all that has been done."""
 
     async def same() -> bool:
-        for cache in platform.world.watched:
+        for cache in platform.cluster.watched:
             here = {uid_and_version(obj) for obj in cache.list(namespace)}
             of_type = f"type={CREDENTIAL_TYPE}" if cache.resource == SECRETS else None
             there = await platform.kube.list(cache.resource, namespace, field_selector=of_type)
@@ -175,7 +177,7 @@ def uid_and_version(obj: Mapping[str, Any]) -> tuple[str, str]:
 
 async def sweep(platform: Dependencies, namespace: str) -> None:
     await caught_up(platform, namespace)
-    await SecretCollector(platform.kube, platform.world, platform.credentials, grace=0).sweep(namespace)
+    await SecretCollector(platform.kube, platform.cluster, platform.credentials, grace=0).sweep(namespace)
 
 
 AT = pytest.mark.parametrize("after", [False, True], ids=["before a step", "after a step"])
@@ -193,7 +195,7 @@ async def test_an_update_that_is_cut_off_anywhere_is_wholly_done_or_not_at_all(
         for step in range(_MOST_STEPS):
             word = f"new-{step}"
             obj = await platform.kube.get(CONNECTIONS, name, org.namespace)
-            system = platform.world.referred(platform.world.systems, obj, "systemRef")
+            system = platform.cluster.referred(platform.cluster.systems, obj, "systemRef")
             update = rest.ConnectionUpdate.model_validate(body(word))
             mortal.dies(step=step, after=after)
             died = await cut_off(
@@ -222,7 +224,9 @@ async def test_a_creation_that_is_cut_off_leaves_a_whole_connection_or_none(
     system = make_system(client, SCHEMES)
     _, template = make_template(client, system=system["id"])
     async with process(api_kubeconfig, tmp_path) as (platform, mortal):
-        found = platform.world.need(platform.world.templates, org.namespace, template["connectionTemplateId"])
+        found = platform.cluster.need(
+            platform.cluster.templates, org.namespace, template["connectionTemplateId"]
+        )
         for step in range(_MOST_STEPS):
             new = rest.NewConnection.model_validate(body(f"made-{step}-{after}"))
             mortal.dies(step=step, after=after)
@@ -342,15 +346,15 @@ async def test_nothing_that_was_found_lately_or_that_somebody_refers_to_is_swept
     assert len(kept) == 2
     kubectl("create", "secret", "generic", stray, "--type=tieline.dev/credential", namespace=org.namespace)
     kubectl("annotate", "secret", stray, f"{MADE_FOR}=Connection/{name}", namespace=org.namespace)
-    async with process(api_kubeconfig, tmp_path) as (platform, _):
-        clock = [1000.0]
-        sweeping = SecretCollector(
-            platform.kube, platform.world, platform.credentials, clock=lambda: clock[0]
-        )
-        await caught_up(platform, org.namespace)
-        for clock[0] in (1000.0, 1599.0):
-            assert await sweeping.sweep(org.namespace) == 0
-            assert stray in names(), "something may be about to refer to it"
-        clock[0] = 1600.0
-        assert await sweeping.sweep(org.namespace) >= 1
+    begin = datetime(2026, 11, 26, tzinfo=UTC)
+    for seconds, deleted in ((0, False), (599, False), (600, True)):
+        # Each time another process, so that a restart does not begin anew.
+        async with process(api_kubeconfig, tmp_path) as (platform, _):
+            now = begin + timedelta(seconds=seconds)
+            sweeping = SecretCollector(
+                platform.kube, platform.cluster, platform.credentials, now=partial(now.astimezone, UTC)
+            )
+            await caught_up(platform, org.namespace)
+            assert stray in names()
+            assert (await sweeping.sweep(org.namespace) > 0) is deleted
     assert {one for one in names() if one.startswith(name)} == kept

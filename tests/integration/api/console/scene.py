@@ -16,8 +16,8 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.engine_objects import make_streams, report, with_engine
-from tests.integration.api.internal.test_documents import _send as as_pod
 from tests.integration.api.objects import make_template
+from tests.integration.api.pod_api.test_documents import _send as as_pod
 from tests.integration.api.pods import account_token
 from tests.unit.api.runs.run_records import record
 from tests.unit.api.traces.otlp_requests import attribute, body_json, span_json
@@ -66,7 +66,7 @@ class Scene:
         }
         version = self.admin.ok("GET", f"/projects/{project['id']}/versions")["items"][0]["id"].lower()
         if status["status"] == "running":
-            item |= {"desiredVersion": version, "version": version}
+            item |= {"desiredVersion": version, "version": version, "rollout": "complete"}
         patch = json.dumps({"status": {"observedGeneration": 1000, "environments": [item]}})
         self.kubectl(
             *("patch", "project", project["id"].lower(), "--subresource=status", "--type=merge", "-p", patch),

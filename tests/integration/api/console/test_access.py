@@ -25,13 +25,14 @@ def test_an_api_key_is_made_shown_once_and_revoked(person: Person_, admin: Clien
     ann.open("/access")
     ann.button("New key…").click()
     dialog = ann.page.get_by_role("dialog")
-    dialog.get_by_label("The user that it acts as").fill(user)
-    dialog.get_by_label("How long").select_option("30")
+    dialog.get_by_label("The user that the key acts as").fill(user)
+    dialog.get_by_label("Valid for").select_option("30")
+    dialog.get_by_label("Role").select_option("")
     dialog.get_by_role("button", name="Create").click()
-    expect(dialog).to_contain_text("it is never shown again")
+    expect(dialog).to_contain_text("it is not shown again")
     key = str(dialog.get_by_role("button", name="Copy: tlk_").get_attribute("aria-label"))[len("Copy: ") :]
     subject = f"tieline:api-key:{scene.organisation.id.lower()}:{user}"
-    expect(dialog).to_contain_text(f"--user={subject}")
+    expect(dialog).to_contain_text(f"--user='{subject}'")
     ann.finds_it_accessible()
     by_key = Client(admin.url, None, admin.organisation, {"X-API-Key": key})
     assert by_key("GET", "/projects").status == 404, "the key is known, and has no role yet"
@@ -59,7 +60,7 @@ def test_a_key_that_is_refused_says_why(person: Person_, admin: Client, scene: S
     ann = person(admin)
     ann.open("/access")
     ann.button("New key…").click()
-    ann.page.get_by_label("The user that it acts as").fill(user)
+    ann.page.get_by_label("The user that the key acts as").fill(user)
     ann.page.get_by_role("dialog").get_by_role("button", name="Create").click()
     expect(ann.page.get_by_role("alert")).to_contain_text("may do more than you")
 

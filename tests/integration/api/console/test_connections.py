@@ -48,7 +48,7 @@ SCHEMES: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
                 "digestInputs": ["body"],
             },
         },
-        {"Secret that requests are signed with": "a-secret"},
+        {"Signing secret": "a-secret"},
         "string",
     ),
     "basic-auth": (
@@ -99,6 +99,36 @@ def test_a_connection_is_made_by_the_form_of_its_scheme(person: Person_, admin: 
     assert [one["credential"]["type"] for one in made["credentials"]] == [kind]
     for value in typed.values():
         assert value not in admin("GET", f"/connections/{made['id']}").raw.decode() or value in ("one", "ann")
+
+
+def test_the_address_is_asked_for_and_changed(person: Person_, admin: Client) -> None:
+    inputs = [{"name": "shop", "label": "Shop", "example": "my-shop", "suffix": ".shop.example"}]
+    system = make_system(admin, templateBaseUrl="https://{shop}.shop.example", inputs=inputs)
+    name = f"Addressed {new_id()}"
+    project, _ = make_template(admin, system=system["id"], name="shop")
+    admin.ok("PUT", f"/projects/{project['id']}", {"name": f"Project of {name}"})
+    ann = person(admin)
+    ann.open("/connections")
+    ann.button("New connection…").click()
+    dialog = ann.page.get_by_role("dialog")
+    dialog.get_by_label("Environment").select_option(label=f"Project of {name} · production")
+    dialog.get_by_label("Name", exact=True).fill(name)
+    dialog.get_by_label("Key (sent as").fill("a-key")
+    for hostile in ("evil.com/", "a.b", "x@evil", "..", "shöp", "%2e"):
+        dialog.get_by_label("Shop", exact=True).fill(hostile)
+        dialog.get_by_role("button", name="Create").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("my-shop")
+    dialog.get_by_label("Shop", exact=True).fill("https://my-shop.shop.example/admin")
+    dialog.get_by_role("button", name="Create").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
+    expect(ann.region("Address")).to_contain_text("my-shop.shop.example")
+    ann.region("Address").get_by_role("button", name="Change…").click()
+    ann.finds_it_accessible()
+    ann.page.get_by_role("dialog").get_by_label("Shop", exact=True).fill("another")
+    ann.page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(ann.region("Address")).to_contain_text("another.shop.example")
+    (made,) = [one for one in admin.ok("GET", "/connections?first=200")["items"] if one["name"] == name]
+    assert made["variables"] == [{"name": "shop", "value": "another"}]
 
 
 def test_a_certificate_is_entered_as_several_lines(person: Person_, admin: Client) -> None:
@@ -161,7 +191,7 @@ def test_a_key_is_rotated_and_the_other_credentials_stay(person: Person_, admin:
     dialog = ann.page.get_by_role("dialog")
     dialog.get_by_label("Key (sent as X)").fill("new-key-by-hand")
     dialog.get_by_role("button", name="Rotate").click()
-    expect(ann.page.get_by_role("status").filter(has_text="The new values are stored")).to_be_visible()
+    expect(ann.page.get_by_role("status").filter(has_text="The new values are saved")).to_be_visible()
     assert "new-key-by-hand" not in ann.page.content()
     after = admin.ok("GET", f"/connections/{made['id']}")["credentials"]
     assert [one["id"] for one in after] == [one["id"] for one in made["credentials"]]
@@ -211,7 +241,9 @@ def test_an_editor_opens_a_connection_to_agents_and_a_viewer_sees_it(
 
 def test_a_connection_is_tested_and_what_the_other_side_says_is_shown(person: Person_, admin: Client) -> None:
     async def me(request: web.Request) -> web.Response:
-        return web.Response(status=200 if request.headers.get("X-API-Key") == "good" else 401)
+        return web.Response(
+            status=200 if request.headers.get("X-API-Key") == "good" else 401, text="no such key"
+        )
 
     app = web.Application()
     app.router.add_get("/me", me)
@@ -220,10 +252,63 @@ def test_a_connection_is_tested_and_what_the_other_side_says_is_shown(person: Pe
         made = connect(admin, template, "bad", name=f"Tested {new_id()}", baseUrl=url)
         ann = person(admin)
         ann.open(f"/connections/{made['id']}")
-        ann.page.get_by_label("Path to ask for").fill("/me")
+        ann.page.get_by_label("Path to request").fill("/me")
+        expect(ann.main).to_contain_text("not checked")
         ann.region("Test").get_by_role("button", name="Test").click()
         expect(ann.region("Test")).to_contain_text("401")
+        expect(ann.main).to_contain_text("no such key")
+        expect(ann.page.get_by_role("note", name="Refused by the system")).to_be_visible()
+        expect(ann.main.get_by_text("works", exact=True)).to_have_count(0)
         ann.finds_it_accessible()
+
+
+def test_new_credentials_are_checked_and_nothing_works_before(person: Person_, admin: Client) -> None:
+    async def me(request: web.Request) -> web.Response:
+        good = request.headers.get("X-API-Key") == "good"
+        return web.json_response({"ok": good, "error": None if good else "invalid_auth"})
+
+    app = web.Application()
+    app.router.add_get("/me", me)
+    check = {"path": "/me", "expect": {"contains": '"ok": true'}}
+    with serving(app) as url:
+        system = make_system(admin, [SCHEMES["api-key"][0]], templateBaseUrl=url, check=check)
+        _, template = make_template(admin, system=system["id"])
+        body = {
+            "connectionTemplateId": template["connectionTemplateId"],
+            "connection": {
+                "name": f"Checked {new_id()}",
+                "credentials": [
+                    {
+                        "authSchemeConfig": SCHEMES["api-key"][0],
+                        "credential": {"type": "string", "data": {"string": {"value": "mistyped"}}},
+                    }
+                ],
+            },
+        }
+        made = admin.ok("POST", "/connections", body, status=201)
+        assert made["state"] == "not_checked"
+        ann = person(admin)
+        ann.open(f"/connections/{made['id']}")
+        expect(ann.page.get_by_role("note", name="Refused by the system")).to_contain_text("invalid_auth")
+        ann.button("Rotate…").click()
+        dialog = ann.page.get_by_role("dialog")
+        dialog.get_by_label("Key (sent as X-API-Key)").fill("good")
+        dialog.get_by_role("button", name="Rotate").click()
+        expect(ann.main.get_by_text("works", exact=True)).to_be_visible()
+        expect(ann.main).to_contain_text("last success")
+        assert admin.ok("GET", f"/connections/{made['id']}")["state"] == "works"
+
+
+def test_a_connection_that_nobody_has_authorised_says_so(
+    person: Person_, admin: Client, login: Provider
+) -> None:
+    made = new_oauth_connection(admin, login)
+    assert made["state"] == "not_authorised"
+    ann = person(admin)
+    ann.open(f"/connections/{made['id']}")
+    expect(ann.main.get_by_text("not authorised", exact=True)).to_be_visible()
+    expect(ann.region("Credentials")).to_contain_text("Nobody has signed in yet.")
+    expect(ann.main.get_by_text("works", exact=True)).to_have_count(0)
 
 
 def test_a_connection_is_deleted(person: Person_, admin: Client) -> None:

@@ -86,7 +86,17 @@ def hostile(scene: Scene, admin: Client) -> Hostile:
         status="error",
         message=EVERYTHING + LONG[:5000],
         publicUrl=LINK,
-        rollout={"state": "failed", "reason": EVERYTHING},
+        rollout="failed",
+        deployFailure=EVERYTHING[:256],
+        releases=[
+            {
+                "number": 1,
+                "version": "nowhere",
+                "deployedAt": "2026-11-21T10:00:00Z",
+                "rollout": "failed",
+                **dict.fromkeys(("by", "via", "message", "revision", "reason", "failure"), EVERYTHING[:256]),
+            }
+        ],
     )
     return Hostile(project, run, connection, user)
 
@@ -134,7 +144,7 @@ def _user(admin: Client, project: dict[str, Any]) -> str:
     return str(made["id"])
 
 
-def _run(scene: Scene, project: dict[str, Any]) -> str:
+def _run(scene: Scene, project: dict[str, Any], *, task: str = printable(short(90))) -> str:
     upstream = UpstreamAnswer(status=503, body=f"<html><body>{EVERYTHING}</body></html>{LONG}")
     steps = [
         StepRecord(name=each, occurrence=1, started_at=1, ended_at=2, error=EVERYTHING)
@@ -153,7 +163,7 @@ def _run(scene: Scene, project: dict[str, Any]) -> str:
         trace_id=run_trace(run),
         error=RunError(type=MARKUP, message=EVERYTHING + LONG, upstream=upstream),
         steps=tuple(steps),
-        task=printable(short(90)),
+        task=task,
         user=printable(short(90)),
         key=printable(short(90)),
         version=printable(short(60)),
@@ -219,6 +229,16 @@ def test_a_project_and_its_files_are_shown_as_text(person: Person_, admin: Clien
     _stays_whole(ann)
 
 
+def test_a_release_is_shown_as_text(person: Person_, admin: Client, hostile: Hostile) -> None:
+    ann = person(admin)
+    ann.open(f"/projects/{hostile.project['id']}/environments/production/releases/1")
+    expect(ann.region("About")).to_contain_text("onerror")
+    _stays_whole(ann)
+    ann.open(f"/projects/{hostile.project['id']}/environments/%3Cimg%20src=x%3E/releases/latest")
+    expect(ann.page.get_by_role("alert")).to_be_visible()
+    _stays_whole(ann)
+
+
 def test_a_run_with_its_trace_is_shown_as_text(person: Person_, admin: Client, hostile: Hostile) -> None:
     ann = person(admin)
     ann.open(f"/projects/{hostile.project['id']}/runs/{hostile.run}")
@@ -230,6 +250,15 @@ def test_a_run_with_its_trace_is_shown_as_text(person: Person_, admin: Client, h
     for row in trace.all():
         row.click()
         _stays_whole(ann)
+    expect(ann.button("Replay…")).to_have_count(0)  # no task can have that name
+
+
+def test_the_payload_of_a_replay_is_shown_as_text(
+    person: Person_, admin: Client, hostile: Hostile, scene: Scene
+) -> None:
+    run = _run(scene, hostile.project, task="orders")
+    ann = person(admin)
+    ann.open(f"/projects/{hostile.project['id']}/runs/{run}")
     ann.button("Replay…").click()
     expect(ann.page.get_by_label("Payload")).to_have_value(re.compile("__proto__"))
     _stays_whole(ann)
@@ -263,29 +292,30 @@ def test_the_palette_and_the_choices_show_it_as_text(
 def test_what_a_pod_says_of_its_schedules_is_shown_as_text(
     person: Person_, admin: Client, hostile: Hostile, scene: Scene
 ) -> None:
-    """Names that the platform does not allow are refused; expression and zone may be any text."""
+    """What the platform does not allow is refused; hostile records of schedules change nothing."""
     project = scene.project("Odd hours")
     scene.environment_is(project, status="running")
 
-    def told(**schedule: str) -> int:
+    def registered(**schedule: str) -> int:
         one = {
             "name": "odd",
-            "cron": short(250),
-            "timezone": short(250, BIDI + MARKUP),
+            "cron": "0 5 * * *",
+            "timezone": "UTC",
             "activations": "static",
             **schedule,
         }
         return scene.registers(project, one)
 
-    assert [told(name=name) for name in (MARKUP, BIDI, PATH, "", PROTOTYPE, LONG, "a\nb")] == [422] * 7
-    assert told() == 204
+    assert [registered(name=name) for name in (MARKUP, BIDI, PATH, "", PROTOTYPE, LONG, "a\nb")] == [422] * 7
+    assert registered(cron=short(250)) == registered(timezone=short(250, BIDI + MARKUP)) == 422
+    assert registered() == 204
     for name in ("odd", MARKUP, BIDI, PATH, PROTOTYPE):
         scene.schedule_record(project, name, {"settled": "2026-01-01T00:00:00Z", "times": f"{MARKUP} UTC"})
     ann = person(admin)
     ann.open(f"/schedules?project={project['id']}")
-    odd = ann.region("Schedule odd")
-    expect(odd).to_contain_text("<script>__pwned('script')</script>")
-    expect(odd).to_contain_text("‹U+202E›")
+    odd = ann.region("Schedule odd in production")
+    expect(odd).to_contain_text("last never")
+    expect(odd).not_to_contain_text("script")
     expect(ann.main.get_by_role("region", name=re.compile("^Schedule "))).to_have_count(1)
     _stays_whole(ann)
     ann.open("/overview")

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import shlex
+import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Response, expect
 
+from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
 from tests.integration.api.objects import connect, make_system, make_template
 from tieline_core.identity.ids import new_id
+from tieline_protocol.run_records import RunError
 
 pytestmark = pytest.mark.cluster
 
@@ -24,8 +30,29 @@ Person_ = Callable[[Client], Person]
 def test_an_organisation_without_projects_says_what_to_do_next(person: Person_, admin: Client) -> None:
     ann = person(admin)
     ann.sees("No project yet")
-    ann.sees("tieline run examples/quickstart")
+    ann.sees("tieline init orders")
+    expect(ann.page).to_have_title("Overview · Tieline")
     ann.finds_it_accessible()
+
+
+def test_the_example_of_an_empty_organisation_can_be_applied(
+    person: Person_, admin: Client, kubectl: Kubectl, acme: Organisation
+) -> None:
+    ann = person(admin)
+    command = ann.main.locator(".command", has_text="kubectl").locator("span").first.inner_text()
+    trial = command.replace("kubectl apply", "kubectl apply --dry-run=server")
+    done = subprocess.run(
+        ["sh", "-c", f'kubectl() {{ {shlex.join(kubectl.argv)} "$@"; }}\n{trial}'],
+        cwd=ROOT,
+        env={**os.environ, "KUBECONFIG": str(kubectl.kubeconfig)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "project.tieline.dev/order-sync created" in done.stdout
+    assert "namespace/" not in done.stdout
 
 
 def test_a_token_that_is_not_valid_is_refused_and_not_shown(person: Person_, admin: Client) -> None:
@@ -33,7 +60,7 @@ def test_a_token_that_is_not_valid_is_refused_and_not_shown(person: Person_, adm
     ann.button("Sign out").click()
     ann.page.get_by_label("Token or API key").fill("no-such-token")
     ann.button("Sign in").click()
-    expect(ann.page.get_by_role("alert")).to_contain_text("The token is not valid")
+    expect(ann.page.get_by_role("alert")).to_contain_text("Invalid or expired token")
     assert "no-such-token" not in ann.page.content()
     ann.finds_it_accessible()
 
@@ -59,6 +86,36 @@ def test_the_overview_shows_what_is_broken_and_leads_there(
     attention.get_by_role("link", name="dead letter").click()
     expect(ann.page).to_have_url(re.compile(r"/runs\?status=dead&task=order\.created&project="))
     expect(ann.page.get_by_role("link", name="order.created")).to_have_count(1)
+
+
+def test_failing_schedules_and_direct_webhooks_need_attention(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Failing quietly")
+    error = RunError(type="KeyError", message="'DATABASE_URL'")
+    failed = {"status": "failed", "error": error}
+    scene.runs(
+        project,
+        *(replace(scene.succeeded(project, kind="schedule", task="hourly"), **failed) for _ in range(2)),
+        replace(scene.succeeded(project, kind="webhook", task="checkout"), **failed),
+    )
+    ann = person(admin)
+    attention = ann.region("Needs attention")
+    expect(attention).to_contain_text("hourly: KeyError")
+    expect(attention).to_contain_text("checkout: KeyError")
+    expect(attention).to_contain_text("2 runs, since v1")
+    expect(attention).to_contain_text("DATABASE_URL")
+    expect(attention).not_to_contain_text("Nothing is broken")
+    attention.get_by_role("link", name="hourly").click()
+    ann.region("Latest runs").get_by_role("link", name="All 2").click()
+    ann.sees("2 runs, the newest first")
+    ann.open("/overview")
+    tile = ann.main.get_by_role("link", name="Failed, 24 h")
+    expect(tile.locator(".big")).to_have_text(re.compile(r"\d"))
+    count = tile.locator(".big").inner_text()
+    tile.click()
+    expect(ann.page.get_by_label("Status")).to_have_value("failed,dead")
+    ann.sees(f"{count} run")
 
 
 def test_the_overview_tells_of_schedules_that_did_not_run_and_of_credentials_that_a_system_refuses(
@@ -93,6 +150,58 @@ def test_the_overview_tells_of_schedules_that_did_not_run_and_of_credentials_tha
     ann.open("/overview")
     attention.get_by_role("link", name="nightly").click()
     expect(ann.page).to_have_url(re.compile(rf"/schedules\?project={project['id']}&environment=production"))
+
+
+def test_offline_it_says_so_at_once_and_a_page_loads_when_the_network_is_back(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    scene.project("Seen before")
+    ann = person(admin)
+    ann.sees("Seen before")
+    ann.page.context.set_offline(True)
+    expect(ann.main.get_by_text("Last updated at")).to_be_visible()
+    ann.page.get_by_role("link", name="Schedules").click()
+    expect(ann.page.get_by_role("alert").first).to_contain_text("could not be loaded")
+    ann.page.context.set_offline(False)
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Schedules")
+    expect(ann.main.get_by_text("Last updated at")).to_have_count(0)
+
+
+def test_a_page_that_an_upgrade_has_removed_is_loaded_anew(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    scene.project("Upgraded")
+    ann = person(admin)
+    ann.sees("Upgraded")
+    page = ann.page
+    loaded: list[str] = []
+    page.on("request", lambda one: loaded.append(one.url) if one.is_navigation_request() else None)
+    # What the page of the build before asks for is not there any more, and the console has another entry.
+    page.route(
+        "**/assets/SchedulesPage-*", lambda route: route.continue_() if loaded else route.fulfill(status=404)
+    )
+    entry = '<script type="module" src="/console/assets/index-new.js"></script>'
+    page.route("**/console/", lambda route: route.fulfill(content_type="text/html", body=entry))
+    page.get_by_role("link", name="Schedules").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Schedules")
+    assert [one.rsplit("/", 1)[1] for one in loaded] == ["schedules"]
+
+
+def test_the_focus_and_the_title_follow_the_page_and_its_dialogs(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Focus")
+    ann = person(admin)
+    ann.page.get_by_role("link", name="Connections", exact=True).click()
+    expect(ann.page).to_have_title("Connections · Tieline")
+    expect(ann.main).to_be_focused()
+    ann.button("New connection…").click()
+    expect(ann.page.get_by_role("dialog")).to_be_visible()
+    ann.page.keyboard.press("Escape")
+    expect(ann.page.get_by_role("dialog")).to_have_count(0)
+    expect(ann.button("New connection…")).to_be_focused()
+    ann.open(f"/projects/{project['id']}")
+    expect(ann.page).to_have_title("Focus · Tieline")
 
 
 def test_what_changes_is_seen_without_a_reload(person: Person_, admin: Client, scene: Scene) -> None:
@@ -162,12 +271,18 @@ def test_the_theme_can_be_chosen_and_stays(person: Person_, admin: Client) -> No
 def test_the_overview_needs_little_script(person: Person_, admin: Client) -> None:
     ann = person(admin)
     scripts: dict[str, bytes] = {}
-    ann.page.on(
-        "response",
-        lambda answer: scripts.update({answer.url: answer.body()}) if answer.url.endswith(".js") else None,
-    )
+    encodings: set[str | None] = set()
+
+    def note(answer: Response) -> None:
+        if answer.url.endswith(".js"):
+            scripts[answer.url] = answer.body()
+            if len(scripts[answer.url]) > 1024:
+                encodings.add(answer.headers.get("content-encoding"))
+
+    ann.page.on("response", note)
     ann.page.reload()
     expect(ann.page.get_by_role("heading", level=1)).to_have_text("Overview")
     ann.page.wait_for_load_state()
     assert scripts
+    assert encodings <= {"br", "gzip"}
     assert sum(len(gzip.compress(script)) for script in scripts.values()) < 150_000

@@ -57,6 +57,19 @@ def test_findings_stand_at_their_lines(person: Person_, admin: Client, scene: Sc
     ann.finds_it_accessible()
 
 
+def test_findings_of_a_project_with_two_environments_are_asked_for_one(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Two environments", code=TWO)
+    admin.ok("POST", f"/projects/{project['id']}/environments", {"name": "staging"})
+    ann = person(admin)
+    with ann.page.expect_response(lambda one: "/validate" in one.url) as asked:
+        ann.open(f"/projects/{project['id']}")
+    assert asked.value.status == 200
+    expect(ann.page.get_by_label("The file main.py")).to_be_visible()
+    expect(ann.page.get_by_role("alert")).to_have_count(0)
+
+
 def test_a_webhook_is_called_and_its_answer_is_shown(person: Person_, admin: Client, scene: Scene) -> None:
     """Against an answer that this test makes, because this API has no operation that calls webhooks yet."""
     project = scene.project("Called")
@@ -66,7 +79,8 @@ def test_a_webhook_is_called_and_its_answer_is_shown(person: Person_, admin: Cli
 
     def serve(route: Route) -> None:
         sent.append(route.request.post_data_json)
-        route.fulfill(json={"status": 422, "headers": {}, "body": "the order has no total"})
+        answer = {"status": 422, "headers": {}, "body": "the order has no total", "bodyEncoding": "text"}
+        route.fulfill(json=answer)
 
     ann.page.route("**/environments/call?*", serve)
     ann.open(f"/projects/{project['id']}")
@@ -77,7 +91,8 @@ def test_a_webhook_is_called_and_its_answer_is_shown(person: Person_, admin: Cli
     expect(webhooks).to_contain_text("The webhook answered 422")
     expect(webhooks).to_contain_text("the order has no total")
     headers = {"Content-Type": "application/json"}
-    assert sent == [{"method": "POST", "urlPath": "/orders", "headers": headers, "body": '{"order": 7}'}]
+    body = {"body": '{"order": 7}', "bodyEncoding": "text"}
+    assert sent == [{"method": "POST", "urlPath": "/orders", "headers": headers, **body}]
 
 
 def test_a_deploy_shows_what_changes_and_makes_a_version(

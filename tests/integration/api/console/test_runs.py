@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene, run_trace, span
+from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
 
@@ -36,9 +37,47 @@ def test_a_list_of_runs_is_filtered_by_the_url_and_the_controls(
     ann.sees("3 runs")
     ann.page.get_by_label("Search in errors").fill("no such error")
     ann.page.keyboard.press("Enter")
-    ann.sees("No run is like that")
+    ann.sees("No runs match these filters")
     ann.button("Clear the filters").click()
     expect(ann.page).to_have_url(re.compile(r"/runs$"))
+
+
+def test_a_run_is_found_by_a_business_id_on_the_page_and_in_the_palette(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Orders by number")
+    order = f"N-{new_id()}"
+    run = scene.dead(project, tags={"order": order, "note": HOSTILE})
+    retried = scene.dead(project, tags={"order": order})
+    scene.dead(project)
+    scene.runs(project, scene.succeeded(project, replay_of=retried))
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    ann.sees("4 runs")
+    ann.finds_it_accessible()
+    rows = ann.region("Runs").locator("a.tr")
+    expect(rows.filter(has_text="dead replayed")).to_have_count(1)
+    expect(rows.filter(has_text=re.compile("succeeded replay(?!ed)"))).to_have_count(1)
+    ann.page.get_by_label("Find by id").fill(order)
+    ann.page.keyboard.press("Enter")
+    ann.sees("2 runs")
+    expect(ann.page).to_have_url(re.compile(f"find={order}"))
+    ann.region("Runs").get_by_role("link", name="Runs with the tag note").click()
+    ann.sees("1 run, the newest first")
+    expect(ann.page).to_have_url(re.compile("tag=note%3A"))
+    ann.page.get_by_role("button", name="Remove the filter tag note").click()
+    ann.sees("2 runs")
+    ann.page.keyboard.press("Control+k")
+    ann.page.keyboard.type(order)
+    options = ann.page.get_by_role("dialog").get_by_role("option")
+    expect(options.filter(has_text="All runs of")).to_be_visible()
+    options.filter(has_text=run).click()
+    expect(ann.page).to_have_url(re.compile(f"/projects/{project['id']}/runs/{run}$"))
+    ann.region("About").get_by_role("link", name=f"Runs with the tag order: {order}").click()
+    ann.sees("2 runs")
+    ann.page.keyboard.press("Control+k")
+    ann.page.keyboard.type(run.lower())
+    expect(options.filter(has_text=f"Run {run}")).to_be_visible()
 
 
 def test_a_failed_run_says_why_with_attempts_steps_input_answer_and_trace(
@@ -90,7 +129,7 @@ def test_a_payload_that_is_not_json_is_not_sent(person: Person_, admin: Client, 
     ann.button("Replay…").click()
     ann.page.get_by_label("Payload").fill("{not json")
     ann.page.get_by_role("dialog").get_by_role("button", name="Replay", exact=True).click()
-    expect(ann.page.get_by_role("alert")).to_contain_text("not JSON")
+    expect(ann.page.get_by_role("alert")).to_contain_text("not valid JSON")
     assert len(admin.ok("GET", f"/projects/{project['id']}/runs")["items"]) == 1
 
 
@@ -142,3 +181,32 @@ def test_what_others_wrote_is_shown_as_text(person: Person_, admin: Client, scen
     ann.open(f"/projects/{project['id']}")
     expect(ann.page.get_by_role("heading", level=1)).to_have_text(HOSTILE[:60])
     expect(ann.page.locator("img[onerror], main script")).to_have_count(0)
+
+
+def test_in_a_small_window_the_error_stays_and_filters_stay_narrow(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project(f"A project whose name is {'very ' * 12}long")
+    scene.dead(project, message="the shop is closed")
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    expect(ann.page.get_by_label("Project")).to_have_value(project["id"])
+    assert ann.page.get_by_label("Project").evaluate("one => one.offsetWidth") <= 200
+    ann.page.set_viewport_size({"width": 640, "height": 800})
+    error = ann.main.get_by_text("503: the shop is closed")
+    expect(error).to_be_in_viewport(ratio=1)
+    assert error.evaluate("one => one.clientWidth") >= 150
+    ann.finds_it_accessible()
+
+
+def test_replay_is_offered_only_where_the_input_is_kept(person: Person_, admin: Client, scene: Scene) -> None:
+    project = scene.project("Not again")
+    record = scene.succeeded(project, kind="schedule", task="nightly")
+    again = scene.dead(project)
+    scene.runs(project, record)
+    ann = person(admin)
+    ann.open(f"/projects/{project['id']}/runs/{record.id}")
+    expect(ann.region("About")).to_be_visible()
+    ann.sees_no("button", "Replay…")
+    ann.open(f"/projects/{project['id']}/runs/{again}")
+    expect(ann.button("Replay…")).to_be_visible()

@@ -81,7 +81,7 @@ def test_operations_of_all_connectors_are_searched_and_their_call_is_copied(
     expect(ann.page.get_by_role("heading", level=1)).to_have_text(f"Post {mark}")
     expect(ann.region("Operations")).to_contain_text(f"/parcels-{mark}/{{id}}")
     ann.open(f"/systems?search=no-such-thing-{mark}")
-    expect(ann.region("Operations")).to_contain_text("No operation has all of these words")
+    expect(ann.region("Operations")).to_contain_text("No operation contains all of these words")
 
 
 def test_operations_are_searched_and_a_system_and_a_connection_are_made_of_them(
@@ -100,7 +100,7 @@ def test_operations_are_searched_and_a_system_and_a_connection_are_made_of_them(
     ann.page.get_by_label("Search in operations").fill("/stock")
     expect(operations).to_contain_text("/stock")
     expect(operations).not_to_contain_text("/orders")
-    expect(ann.region("Found at the import")).to_contain_text("warning")
+    expect(ann.region("Import findings")).to_contain_text("warning")
     ann.finds_it_accessible()
     ann.button("Make a system…").click()
     dialog = ann.page.get_by_role("dialog")

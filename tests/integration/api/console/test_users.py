@@ -63,7 +63,7 @@ def test_a_users_variables_are_changed_in_a_form_of_the_schema(
     expect(dialog.get_by_label("Region")).to_have_value("eu")
     ann.finds_it_accessible()
     dialog.get_by_label("limit").fill("12")
-    dialog.get_by_role("button", name="Store one change").click()
+    dialog.get_by_role("button", name="Save one change").click()
     expect(dialog.get_by_role("alert").first).to_contain_text("9")
     dialog.get_by_label("limit").fill("7")
     dialog.get_by_label("Region").select_option("us")
@@ -71,7 +71,7 @@ def test_a_users_variables_are_changed_in_a_form_of_the_schema(
     dialog.get_by_label("mails").fill("a@shop.example\nb@shop.example")
     dialog.get_by_role("group", name="warehouse").get_by_label("name").fill("North")
     dialog.get_by_label("rules").fill('[{"if": 1}]')
-    dialog.get_by_role("button", name="Store 6 changes").click()
+    dialog.get_by_role("button", name="Save 6 changes").click()
     expect(dialog).to_have_count(0)
     where = f"/environments/{project['environments'][0]['id']}/activations/{activation['id']}"
     assert admin.ok("GET", where)["dynamicVariables"] == {
@@ -82,7 +82,7 @@ def test_a_users_variables_are_changed_in_a_form_of_the_schema(
         "warehouse": {"name": "North"},
         "rules": [{"if": 1}],
     }
-    expect(ann.main.get_by_text("works", exact=True)).to_be_visible()
+    expect(ann.region("Connections of this user").get_by_text("not checked", exact=True)).to_be_visible()
     ann.finds_it_accessible()
     bob = person(viewer)
     bob.open(f"/users/{user['id']}")

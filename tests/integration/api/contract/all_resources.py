@@ -1,7 +1,7 @@
 """One of everything that REST can make, with the ids under which operations' paths ask for it."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
@@ -9,7 +9,6 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.engine_objects import make_streams, report
-from tests.integration.api.internal.test_documents import _send as as_pod
 from tests.integration.api.objects import (
     API_KEY,
     MAIN,
@@ -19,11 +18,13 @@ from tests.integration.api.objects import (
     make_template,
     stored,
 )
+from tests.integration.api.pod_api.test_documents import _send as as_pod
 from tests.integration.api.pods import account_token
 from tests.integration.api.resources.test_connectors import import_into, shop
+from tests.integration.api.resources.test_releases import release, reports
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import new_id
-from tieline_protocol.run_records import RunRecord
+from tieline_protocol.run_records import RunError, RunRecord
 
 STORE_KEY = "orders/A-1001"
 MARK = "Of the owner alone"
@@ -101,6 +102,9 @@ def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: O
     )
     report(engine, client.organisation, environment, run)
     eventually("the run", lambda: client("GET", f"{at}/runs/{run.id}").status == 200)
+    error = RunError(type="ValueError", message=MARK)
+    report(engine, client.organisation, environment, replace(run, id=new_id(), status="failed", error=error))
+    issues = eventually("the issue", lambda: client.ok("GET", f"{at}/issues")["items"])
     connector = new_id()
     imported = import_into(client, connector, shop(info={"title": MARK, "version": "1"}), "one")
     assert imported.status == 201, imported.raw
@@ -110,17 +114,24 @@ def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: O
     begun = {"user": {"externalId": user["externalId"]}, "environmentId": environment}
     session = client.ok("POST", "/connect-sessions", begun, status=201)
     key = client.ok("POST", "/api-keys", {"user": f"ci-{new_id().lower()}"}, status=201)
+    role = {"role": "viewer", "subject": {"kind": "User", "name": f"ann-{new_id().lower()}"}}
+    binding = client.ok("POST", "/role-bindings", role, status=201)
+    version = client.ok("GET", f"{at}/versions")["items"][0]
+    reports(kubectl, org, project, release(kubectl, org, 1, version, message=MARK))
+    released = f"{at}/environments/{environment}/releases/1"
+    eventually("the release", lambda: client("GET", released).status == 200)
     client.ok("PUT", f"/store/{activation['id']}/kv/{STORE_KEY}", {"value": f'"{MARK}"'})
     return Everything(
         {
             "key": STORE_KEY,
+            "entry": "github",
             "organisation_id": client.organisation,
             "system_id": system["id"],
             "id": "key",
             "project_id": project["id"],
             "template_id": template["connectionTemplateId"],
             "connection_template_id": dynamic["connectionTemplateId"],
-            "version_id": client.ok("GET", f"{at}/versions")["items"][0]["id"],
+            "version_id": version["id"],
             "environment_id": environment,
             "connection_id": connection["id"],
             "user_id": user["id"],
@@ -131,6 +142,9 @@ def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: O
             "scheduler_id": _schedule(client, kubectl, org, project),
             "path": "orders",
             "run_id": run.id,
+            "issue_id": issues[0]["id"],
+            "release": "1",
+            "binding_id": binding["id"],
             "channel_id": channel["id"],
             "key_id": key["id"],
             "notification_id": notification["id"],

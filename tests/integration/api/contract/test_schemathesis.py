@@ -148,7 +148,7 @@ def test_what_is_made_from_the_document_is_answered_as_the_document_says(
         phases="examples,coverage,fuzzing",
         checks=CHECKS,
         config=config,
-        without=STORE,
+        without=[*STORE, "watchOrganisation"],
         SCHEMATHESIS_HOOKS=str(HOOKS),
     )
 

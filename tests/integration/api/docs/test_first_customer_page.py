@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.harness.cluster.deployed_platform import Answer, http
 from tests.harness.cluster.kubectl import ROOT, Kubectl
-from tests.harness.console.chromium import PATIENCE_MS, chromium
+from tests.harness.console.chromium import PATIENCE_MS, WHOLE_PROGRAM, chromium
 from tests.harness.identity.keycloak import Keycloak, Person
 from tests.harness.processes.local_servers import HandlerServer, Quiet
 from tests.harness.processes.ports import free_ports
@@ -171,7 +171,7 @@ def a_team(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium(PATIENCE_MS, "--test-third-party-cookie-phaseout") as running:
+    with chromium(PATIENCE_MS, "--test-third-party-cookie-phaseout", program=WHOLE_PROGRAM) as running:
         yield running
 
 

@@ -7,21 +7,23 @@ from typing import Any
 
 from nats.aio.client import Client as Nats
 
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
-from tests.integration.api.conftest import Client
+from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.engine_objects import (
     make_streams,
     report,
     with_engine,
 )
 from tests.integration.api.objects import MAIN, make_project
+from tests.integration.api.pods import account_token
 from tests.unit.api.runs.run_records import NOW
 from tieline_api.use_cases.run_actions import time_of
 from tieline_core.engine.publisher import publish_event
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import EventMetadata
-from tieline_protocol.run_records import RunRecord
+from tieline_protocol.run_records import RunRecord, encode
 
 
 @dataclass
@@ -44,6 +46,13 @@ class Deployed:
     def report(self, *records: RunRecord) -> None:
         report(self.engine, self.streams.organisation, self.environment, *records)
         self.until_there(*(one.id for one in records))
+
+    def did(self, kubectl: Kubectl, org: Organisation, *records: RunRecord) -> Answer:
+        """What a pod reports of direct runs, and the API's answer."""
+        pod = Client(self.client.url, account_token(kubectl, org, self.project), org.id)
+        return pod.at(
+            "/internal/v1/runs", method="POST", raw=encode(records), Content_Type="application/json"
+        )
 
     def until_there(self, *runs: str) -> None:
         eventually("the runs", lambda: set(runs) <= set(self.ids("first=200")))

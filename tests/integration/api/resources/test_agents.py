@@ -18,8 +18,9 @@ from tests.harness.processes.local_servers import serving
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.agent_client import agent, call
-from tests.integration.api.conftest import ORIGIN, Client, Server, of_engine
-from tests.integration.api.objects import activate, connect, make_project, make_template
+from tests.integration.api.conftest import ORIGIN, Answer, Client, Server, of_engine
+from tests.integration.api.engine_objects import make_streams
+from tests.integration.api.objects import API_KEY, activate, connect, make_project, make_template
 from tests.integration.api.resources.test_connectors import import_into
 from tieline_api.agents import requests
 from tieline_api.agents.tools import MAX_TEXT
@@ -29,13 +30,20 @@ from tieline_protocol.egress import Egress
 pytestmark = pytest.mark.cluster
 
 KEY = "k3y-of-the-shop-that-nobody-sees"
-ORDER = {"type": "object", "properties": {"reference": {"type": "string"}}}
+LINE = {"type": "object", "properties": {"sku": {"type": "string"}}}
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {"reference": {"type": "string"}, "line": {"$ref": "#/components/schemas/Line"}},
+}
 PATHS: dict[str, Any] = {
     "/orders": {
         "get": {
             "operationId": "listOrders",
             "summary": "List the orders",
-            "parameters": [{"name": "state", "in": "query", "schema": {"type": "string"}}],
+            "parameters": [
+                {"name": "state", "in": "query", "schema": {"type": "string"}},
+                {"name": "line", "in": "query", "schema": {"$ref": "#/components/schemas/Line"}},
+            ],
             "responses": {"200": {"description": "ok"}},
         },
         "post": {
@@ -118,36 +126,20 @@ def shop() -> Iterator[str]:
 
 
 @pytest.fixture
-def described(first: Client, kubectl: Kubectl, org: Organisation, shop: str) -> str:
+def described(first: Client, shop: str) -> str:
     """The id of a system that a connector describes."""
-    return describe(first, kubectl, org, shop, {"paths": PATHS})
+    schemas = {"paths": PATHS, "components": {"schemas": {"Line": LINE}}}
+    return describe(first, shop, schemas)
 
 
-def describe(first: Client, kubectl: Kubectl, org: Organisation, shop: str, described: dict[str, Any]) -> str:
-    connector, system = new_id(), new_id()
+def describe(first: Client, shop: str, described: dict[str, Any]) -> str:
+    connector = new_id()
     description = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, **described}
     answer = import_into(first, connector, json.dumps(description).encode())
     assert answer.status == 201, answer.raw
-    manifest = {
-        "apiVersion": "tieline.dev/v1alpha1",
-        "kind": "System",
-        "metadata": {
-            "name": system.lower(),
-            "namespace": org.namespace,
-            "labels": {"tieline.dev/id": system},
-        },
-        "spec": {
-            "name": f"Shop {system}",
-            "domain": "shop.example",
-            "templateBaseUrl": shop,
-            "connectorRef": {"name": connector.lower()},
-            "authSchemeConfigs": [
-                {"id": "key", "type": "api-key", "apiKey": {"name": "X-API-Key", "in": "header"}}
-            ],
-        },
-    }
-    kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(manifest))
-    assert eventually("the system", lambda: first("GET", f"/systems/{system}").status == 200)
+    body = {"name": f"Shop {connector}", "domain": "shop.example", "templateBaseUrl": shop}
+    system: str = first.ok("POST", f"/connectors/{connector}/versions/1/systems", body, status=201)["id"]
+    first.ok("PUT", f"/systems/{system}/auth-scheme-configs/key", API_KEY, status=201)
     return system
 
 
@@ -177,6 +169,7 @@ def engine_client(
     """The administrator at a replica that may reach this machine, and knows runs."""
     egress = Egress.parse(allowed=["127.0.0.0/8"])
     settings = of_engine(engine, tmp_path_factory.mktemp("runs"))
+    make_streams(engine, client.organisation, new_id())
     with Server(api_kubeconfig, egress=egress, **settings) as started:
         yield replace(client, url=started.url)
 
@@ -218,13 +211,25 @@ async def test_an_agent_describes_and_calls_what_is_open_and_nothing_else(
     open_to(first, connection, read=True, operations=["createOrder"])
     _, found = await call(first, "describe_operation", connection=one, operation="createOrder")
     assert (found["method"], found["path"], found["requestBody"]["required"]) == ("POST", "/orders", True)
-    assert found["bodySchemas"][0]["properties"] == ORDER["properties"]
+    (body,) = found["requestBody"]["definitions"]
+    assert found["schemas"][body["definition"]["$ref"]]["properties"] == ORDER["properties"]
+    reference = ORDER["properties"]["line"]["$ref"]
+    assert found["schemas"][reference] == LINE, "a nested reference leads nowhere"
     failed, answer = await call(
         first, "call_operation", connection=one, operation="listOrders", parameters={"state": "o p&n"}
     )
     assert not failed
     assert answer["status"] == 200
     assert SEEN[-1] == ("GET", "/orders?state=o+p%26n", KEY, b"")
+    listed = {"connection": one, "operation": "listOrders"}
+    failed, _ = await call(first, "call_operation", **listed, parameters={"line": {"sku": "A-1"}})
+    assert not failed
+    assert SEEN[-1] == ("GET", "/orders?sku=A-1", KEY, b"")
+    sent = len(SEEN)
+    for parameters in ({"state": {"admin": True}}, {"line": {"sku": "A-1", "_method": "DELETE"}}):
+        failed, _ = await call(first, "call_operation", **listed, parameters=parameters)
+        assert failed
+    assert len(SEEN) == sent
     failed, _ = await call(
         first, "call_operation", connection=one, operation="createOrder", body={"reference": "r"}
     )
@@ -241,6 +246,10 @@ async def test_an_agent_describes_and_calls_what_is_open_and_nothing_else(
         )
         assert failed
     assert len(SEEN) == sent
+
+
+def _trace(client: Client, project: str, run: dict[str, Any]) -> Answer:
+    return client("GET", f"/projects/{project}/traces/{run['traceId']}")
 
 
 async def test_each_call_is_a_run_with_a_trace_that_says_who_called_what_and_nothing_that_was_sent(
@@ -264,11 +273,16 @@ async def test_each_call_is_a_run_with_a_trace_that_says_who_called_what_and_not
     found = eventually("the runs", runs)
     good, bad = found[made["run"]], found[missing["run"]]
     assert (good["kind"], good["task"], good["status"]) == ("call", "createOrder", "succeeded")
+    system = engine_client.ok("GET", f"/systems/{connection['systemId']}")["name"]
     assert (bad["task"], bad["status"], bad["error"]["upstream"]) == (
-        "getOrder", "failed", {"status": 404, "body": ""},
+        "getOrder", "failed", {"status": 404, "body": "", "system": system},
     )  # fmt: skip
     assert engine_client.ok("GET", f"/projects/{project}/runs/{good['id']}")["traceId"] == good["traceId"]
-    trace = engine_client.ok("GET", f"/projects/{project}/traces/{bad['traceId']}")
+    # The record of a run and its spans are stored one after the other.
+    eventually(
+        "both traces", lambda: all(_trace(engine_client, project, run).status == 200 for run in (good, bad))
+    )
+    trace = _trace(engine_client, project, bad).json
     (span,) = trace["spans"]
     told = {one["key"]: one["value"] for one in span["attributes"]}
     assert told["caller"].startswith("system:serviceaccount:")
@@ -276,11 +290,11 @@ async def test_each_call_is_a_run_with_a_trace_that_says_who_called_what_and_not
         connection["id"], "getOrder", "/orders/{id}", "404",
     )  # fmt: skip
     for run in (good, bad):
-        answer = engine_client("GET", f"/projects/{project}/traces/{run['traceId']}").raw.decode()
+        answer = _trace(engine_client, project, run).raw.decode()
         for secret in (KEY, "s3nt-by-ann", "missing", "no such order"):
             assert secret not in answer
     refused = engine_client("POST", f"/projects/{project}/runs/{good['id']}/replay", {})
-    assert (refused.status, "nothing of what it sent is kept" in refused.json["message"]) == (409, True)
+    assert (refused.status, "its input is not kept" in refused.json["message"]) == (409, True)
 
 
 async def test_a_call_that_no_environment_could_show_is_refused_and_not_sent(
@@ -307,7 +321,7 @@ async def test_answers_are_bounded_data_without_credentials(
 
     failed, plain = await order("1")
     assert not failed
-    assert json.loads(plain["body"]) == {"orders": [1], "youSent": "[redacted]"}
+    assert json.loads(plain["body"]) == {"orders": [1], "youSent": "***"}
     failed, missing = await order("missing")
     assert failed
     assert (missing["status"], json.loads(missing["body"])) == (404, {"error": "no such order"})
@@ -398,7 +412,7 @@ async def test_a_system_that_says_too_much_or_nothing_is_a_failed_run(
 async def test_what_descriptions_say_is_data_of_bounded_size(
     first: Client, kubectl: Kubectl, org: Organisation, shop: str
 ) -> None:
-    system = describe(first, kubectl, org, shop, HOSTILE)
+    system = describe(first, shop, HOSTILE)
     _, template = make_template(first, system=system)
     connection = connect(first, template, KEY)
     open_to(first, connection, operations=["makeLoop", "makeWide", "makeNone"])
@@ -414,7 +428,7 @@ async def test_what_descriptions_say_is_data_of_bounded_size(
         assert len(json.dumps(said, ensure_ascii=False)) < MAX_TEXT
         assert said["summary"] == ORDERS
         if name == "makeWide":
-            assert "were left out" in said["bodyNote"]
+            assert "Wide" in said["schemasNote"]
     failed, _ = await call(
         first, "call_operation", connection=connection["id"], operation="makeLoop", body={"again": {}}
     )

@@ -18,7 +18,7 @@ from tests.integration.api.engine_objects import (
 from tests.integration.api.resources.deployed_runs import Deployed
 from tests.unit.api.runs.run_records import NOW, life, record
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import PODS, hashed
+from tieline_protocol.event_streams import PODS
 from tieline_protocol.events import EventMetadata, WebhookRequest
 
 pytestmark = pytest.mark.cluster
@@ -84,9 +84,10 @@ def test_a_run_that_waits_is_cancelled_and_keeps_what_it_has_done(deployed: Depl
 
 
 def test_a_key_goes_on_when_the_run_that_it_waits_with_is_cancelled(deployed: Deployed) -> None:
-    run, key = new_id(), hashed("ann")
+    run = new_id()
     deployed.report(*life(run, key="ann")[:3])
     metadata = EventMetadata(run=run, kind="event", task="order.created", queued_at=NOW, key="ann")
+    key = metadata.key_hash
     deployed.queue(metadata)
 
     async def wait(client: Nats) -> None:

@@ -157,6 +157,21 @@ def test_name_and_base_url_are_updated_and_the_base_url_is_taken_back(client: Cl
     assert client("PUT", path, {"baseUrl": "ftp://x"}).fields == ["baseUrl"]
 
 
+def test_variables_of_a_connection_are_set_by_rest(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    _, template = make_template(client)
+    region, shop = {"name": "region", "value": "eu"}, {"name": "shop", "value": "a"}
+    created = _create(client, template, variables=[region, shop])
+    assert created["variables"] == [region, shop]
+    path = f"/connections/{created['id']}"
+    assert client.ok("PUT", path, {"name": "New"})["variables"] == [region, shop]
+    assert client.ok("PUT", path, {"variables": [shop]})["variables"] == [shop]
+    found = kubectl("get", "connection", created["id"].lower(), "-o", "json", namespace=org.namespace).stdout
+    assert json.loads(found)["spec"]["variables"] == {"shop": "a"}
+    assert client.ok("PUT", path, {"variables": []})["variables"] == []
+
+
 def test_a_scheme_of_the_connections_own_is_kept_in_it(
     client: Client, kubectl: Kubectl, org: Organisation
 ) -> None:

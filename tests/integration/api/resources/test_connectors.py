@@ -344,6 +344,7 @@ def test_a_system_is_made_from_a_version(client: Client) -> None:
     assert (made["name"], made["templateBaseUrl"]) == ("Shop", "https://{region}.shop.example")
     assert [scheme["apiKey"]["id"] for scheme in made["authSchemeConfigs"]] == ["key"]
     assert ["login" in message["text"] for message in made.pop("messages")] == [True]
+    assert made["connectorRef"] == {"id": identifier, "version": "one"}
     assert client.ok("GET", f"/systems/{made['id']}") == made
 
 

@@ -62,6 +62,15 @@ def test_what_is_set_is_in_the_project_and_what_is_left_out_stays(
         "image": "registry.example/own:1",
         "env": env,
     }
+    missing = {"name": "DB", "valueFrom": {"secretKeyRef": {"name": "nowhere", "key": "url"}}}
+    warned = client("PUT", path(project), {"env": [*env, missing]})
+    assert (warned.status, warned.headers["Warning"]) == (
+        204,
+        '299 - "The environment variable DB: there is no Secret \\"nowhere\\" of type '
+        'tieline.dev/credential; create it"',
+    )
+    warned = client("PUT", path(project), {"env": env})
+    assert (warned.status, "Warning" in warned.headers) == (204, False)
     client.ok("PUT", path(project), {"deploymentSpec": {"replicas": 0}}, status=204)
     assert runtime(kubectl, org, project) == {**wanted, "replicas": 0}
     client.ok("PUT", path(project), {}, status=204)
@@ -180,7 +189,8 @@ def test_a_webhook_is_called_only_where_something_is_deployed(client: Client) ->
     assert client("POST", call, {**body, "urlPath": "/a/../b"}).fields == ["urlPath"]
     assert client("POST", call, {**body, "headers": {"X": "a\nb"}}).fields == ["headers.X"]
     assert client("POST", call, {**body, "method": "CONNECT"}).fields == ["method"]
-    assert client("POST", call, {**body, "body": "%", "bodyEncoding": "base64"}).fields == ["body"]
+    assert client("POST", call, {**body, "body": "%"}).fields == ["body"]
+    assert client("POST", f"{call}?project_env=staging", body).status == 404
     assert client("POST", f"{call}?env_id=01JD3Y9D3E5TQ0M3H7RS8XA1BG", body).status == 404
     client.ok("POST", f"/projects/{project['id']}/suspend?environment=production")
     assert client("POST", call, body).status == 409, "suspended"

@@ -19,6 +19,7 @@ from tests.integration.api.objects import (
     make_project,
     make_system,
     make_template,
+    operator_reports,
     stored,
 )
 from tieline_core.identity.ids import environment_id
@@ -255,7 +256,9 @@ def test_variables_that_do_not_fit_are_not_copied(client: Client) -> None:
     assert list(environments(client.ok("GET", at))) == ["production"]
 
 
-def test_promoting_deploys_the_version_of_the_source(client: Client) -> None:
+def test_promoting_deploys_the_version_of_the_source(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
     project = make_project(client)
     at = f"/projects/{project['id']}"
     create(client, project, "staging")
@@ -265,8 +268,17 @@ def test_promoting_deploys_the_version_of_the_source(client: Client) -> None:
         {"files": [MAIN], "labels": {"a": "b"}, "versionName": "First"},
     )
     sync = {"sourceEnvName": "staging", "targetEnvName": "production"}
-    promoted = environments(client.ok("POST", f"{path(project)}/sync", sync))
     version = environments(deployed)["staging"]["deployedVersion"]
+    refused = client("POST", f"{path(project)}/sync", sync)
+    assert refused.status == 409, "it does not serve in staging yet"
+    assert "nothing serves; rollout: progressing" in refused.json["message"]
+    operator_reports(
+        kubectl, org, stored(kubectl, org, "project", project["id"]), environment="staging", failure="Crashed"
+    )
+    eventually("its failure", lambda: "rollout: failed, Crashed" in _message(client, project, sync))
+    operator_reports(kubectl, org, stored(kubectl, org, "project", project["id"]), environment="staging")
+    eventually("that it serves", lambda: "servingVersion" in environments(client.ok("GET", at))["staging"])
+    promoted = environments(client.ok("POST", f"{path(project)}/sync", sync))
     assert promoted["production"]["deployedVersion"] == version
     assert promoted["production"]["files"] == [MAIN]
     assert promoted["production"]["labels"] == {"a": "b"}
@@ -280,6 +292,16 @@ def test_promoting_deploys_the_version_of_the_source(client: Client) -> None:
     assert environments(client.ok("POST", f"{path(project)}/sync", sync))["production"]["rollout"] == {
         "state": "progressing"
     }
+    client.ok("POST", f"{at}/suspend?environment=staging")
+    assert "it is suspended" in _message(client, project, sync)
+    forced = environments(client.ok("POST", f"{path(project)}/sync", {**sync, "force": True}))
+    assert forced["production"]["deployedVersion"] == version
+
+
+def _message(client: Client, project: dict[str, Any], sync: dict[str, Any]) -> str:
+    """Why a version cannot be promoted."""
+    message: str = client("POST", f"{path(project)}/sync", sync).json.get("message", "")
+    return message
 
 
 def test_what_cannot_be_promoted_is_refused(client: Client, kubectl: Kubectl, org: Organisation) -> None:
@@ -288,7 +310,8 @@ def test_what_cannot_be_promoted_is_refused(client: Client, kubectl: Kubectl, or
     create(client, project, "staging")
 
     def sync(source: str, target: str) -> Any:
-        return client("POST", f"{path(project)}/sync", {"sourceEnvName": source, "targetEnvName": target})
+        body = {"sourceEnvName": source, "targetEnvName": target, "force": True}
+        return client("POST", f"{path(project)}/sync", body)
 
     assert sync("staging", "production").status == 409, "nothing is deployed to the source"
     assert sync("nowhere", "production").status == 404

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
-from tests.integration.api.conftest import Client, Server, of_engine
+from tests.integration.api.conftest import Client
 from tests.integration.api.engine_objects import fetched, make_streams, message_at, stored
 from tests.integration.api.objects import MAIN, make_project
 from tests.integration.api.resources.deployed_runs import Deployed
 from tests.unit.api.runs.run_records import life
 from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, hashed
+from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams
 from tieline_protocol.events import EventMetadata
 
 pytestmark = pytest.mark.cluster
@@ -44,6 +43,32 @@ def test_an_event_reaches_the_pods(deployed: Deployed) -> None:
     assert before <= metadata.queued_at <= time.time()
     shown = deployed.client.ok("GET", f"{deployed.path}/{answer['runId']}")
     assert (shown["status"], shown["attempt"], shown["attemptHistory"]) == ("queued", 0, [])
+
+
+def test_a_deploy_warns_of_events_whose_task_it_takes_away(deployed: Deployed) -> None:
+    runs = [
+        deployed.client.ok("POST", events(deployed), {"task": task, "payload": 1}, status=202)["runId"]
+        for task in ("kept", "gone", "gone", "cancelled")
+    ]
+    assert deployed.client("POST", f"{deployed.path}/{runs[-1]}/cancel").status == 202
+    code = (
+        "from tieline import Integration\nintegration = Integration()\n\n\n"
+        "@integration.event('kept')\nasync def kept(ctx, event):\n    pass\n"
+    )
+    project = deployed.path.removesuffix("/runs")
+    files = {"files": [{"filename": "main.py", "content": code}]}
+    waits = '2 events wait for the task \\"gone\\", which these files do not have.'
+    found = deployed.client.ok("PUT", f"{project}/validate", files)["findings"]
+    assert [(one["severity"], one["message"].startswith(waits.replace("\\", ""))) for one in found] == [
+        ("warning", True)
+    ]
+    answer = deployed.client("PUT", f"{project}/deploy", files)
+    assert answer.status == 200, answer.raw
+    assert answer.headers["Warning"].startswith(f'299 - "{waits}')
+    again = deployed.client(
+        "PUT", f"{project}/versions/{answer.json['environments'][0]['deployedVersion']['id']}/deploy"
+    )
+    assert waits in again.headers["Warning"]
 
 
 def test_a_payload_reaches_the_pods_as_it_was_sent(deployed: Deployed) -> None:
@@ -89,13 +114,14 @@ def test_events_with_a_key_are_kept_in_order_with_one_token(deployed: Deployed) 
         for n in range(3)
     ]
     (token,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
-    assert token.subject == deployed.streams.key_token(hashed("ann"))
+    lane = EventMetadata(run="", kind="event", task="t", queued_at=0, key="ann").key_hash
+    assert token.subject == deployed.streams.key_token(lane)
     assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 4
     oldest = message_at(
         deployed.engine,
         deployed.streams,
         deployed.streams.queue,
-        deployed.streams.events_of_key(hashed("ann")),
+        deployed.streams.events_of_key(lane),
     )
     assert oldest is not None
     assert EventMetadata.parse(oldest[1]).run == runs[0]
@@ -245,20 +271,3 @@ def test_while_too_much_waits_no_new_event_is_taken(client: Client, engine: Nats
         assert refused.headers["Retry-After"] == "10"
     assert stored(engine, deployed.streams, deployed.streams.queue) == 0
     assert stored(engine, deployed.streams, deployed.streams.later) == 1
-
-
-def test_without_a_key_to_sign_with_the_api_says_which_setting_is_missing(
-    api_kubeconfig: Path, engine: NatsServer, deployed: Deployed, tmp_path: Path
-) -> None:
-    waiting = deployed.client.ok(
-        "POST", events(deployed), {"task": "t", "payload": 1, "delay": 3600}, status=202
-    )
-    settings = {**of_engine(engine, tmp_path), "engine_signer_file": None}
-    with Server(api_kubeconfig, **settings) as server:
-        client = Client(server.url, deployed.client.token, deployed.client.organisation)
-        client.until_known()
-        refused = client("POST", events(deployed), {"task": "t", "payload": 1})
-        assert (refused.status, refused.json["code"]) == (503, "not_configured")
-        assert "TIELINE_ENGINE_SIGNER_FILE" in refused.json["message"]
-        shown = client("GET", f"{deployed.path}/{waiting['runId']}")
-        assert (shown.status, shown.json["code"]) == (503, "not_configured")

@@ -15,8 +15,8 @@ from tests.harness.session.waiting import PATIENCE, eventually_async
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import API_KEY, make_template, stored, wait_for
 from tests.integration.api.pods import account_token, ask
-from tieline_api.store.expiry_gc import ExpiredCredentialCollector
-from tieline_api.store.writer import Writer
+from tieline_api.cluster.writer import Writer
+from tieline_api.gc.expiry_gc import ExpiredCredentialCollector
 from tieline_core.identity.ids import credential_item_id, format_time
 from tieline_core.kubernetes import Kube
 
@@ -77,8 +77,8 @@ class Connected:
         """Sweeps as so many replicas do at once, again until the cache has seen what it needs."""
 
         async def run() -> int:
-            world = self.server.platform.world
-            sweeps = [ExpiredCredentialCollector(world, self.server.platform.writer) for _ in range(times)]
+            cluster = self.server.platform.cluster
+            sweeps = [ExpiredCredentialCollector(cluster, self.server.platform.writer) for _ in range(times)]
             counts: list[int] = []
 
             async def swept() -> bool:
@@ -153,10 +153,10 @@ def test_a_writer_of_another_process_loses_nothing(connected: Connected) -> None
     connected.operator_tells()
 
     async def behind() -> int:
-        world = connected.server.platform.world
+        cluster = connected.server.platform.cluster
         kube: Kube = connected.server._kube
-        sweep = ExpiredCredentialCollector(world, Writer(kube))
-        obj = world.connections.get(connected.org.namespace, connected.id.lower())
+        sweep = ExpiredCredentialCollector(cluster, Writer(kube))
+        obj = cluster.connections.get(connected.org.namespace, connected.id.lower())
         await asyncio.to_thread(
             connected.client.ok, "PUT", f"/connections/{connected.id}", {"credentials": added}
         )

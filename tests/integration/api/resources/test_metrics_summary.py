@@ -6,10 +6,8 @@ import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
-from tests.integration.api.pods import account_token
 from tests.integration.api.resources.deployed_runs import Deployed
 from tests.unit.api.runs.run_records import record
-from tests.unit.api.traces.otlp_requests import attribute, body_json, span_json
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -27,20 +25,9 @@ def test_the_summary_has_each_run_once_and_both_paths_and_the_list_agree(
         record(known, "failed", attempt=1, kind="webhook", task="orders", queued_at=at + 90),
         record(status="dead", attempt=3, queued_at=at - 12 * 3600 - 1),
     )
-    start = round((at + 120) * 1_000_000_000)
-    spans = [
-        span_json(
-            number,
-            startTimeUnixNano=str(start),
-            endTimeUnixNano=str(start + 1),
-            attributes=[attribute("executionId", identifier), attribute("http.request.method", "POST")],
-            status={"code": 2},
-        )
-        for number, identifier in ((1, run), (2, known))
-    ]
-    sender = Client(deployed.client.url, account_token(kubectl, org, deployed.project), org.id)
-    content = {"raw": body_json(*spans), "Content_Type": "application/json"}
-    assert sender.at("/internal/v1/traces", method="POST", **content).status == 200
+    times = {"queued_at": at + 120, "started_at": at + 120, "ended_at": at + 121}
+    direct = [record(one, "failed", 1, kind="webhook", task="orders", **times) for one in (run, known)]
+    assert deployed.did(kubectl, org, *direct).status == 204
     deployed.until_there(run)
     window = "start=2025-03-01T00:00:00Z&end=2025-03-02T00:00:00Z"
     summary = deployed.client.ok("GET", f"/metricssummary?{window}&buckets=24")
@@ -54,6 +41,11 @@ def test_the_summary_has_each_run_once_and_both_paths_and_the_list_agree(
     assert deployed.client.ok("GET", f"/runs?{window}")["totalCount"] == 6
     same = deployed.client.ok("GET", f"/projects/metricssummary?{window}")
     assert {name: same[name] for name in summary} == summary
+    own = same["items"].pop(deployed.project["id"])
+    latency = own.pop("averageLatency")
+    assert own == summary
+    assert latency["current"] > 0
+    assert all(one["totalExecutions"] == {"current": 0, "past": 0} for one in same["items"].values())
     assert "series" not in same
 
 

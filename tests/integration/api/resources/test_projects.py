@@ -9,7 +9,14 @@ import pytest
 from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
-from tests.integration.api.objects import MAIN, make_project, make_system, make_template, stored
+from tests.integration.api.objects import (
+    MAIN,
+    make_project,
+    make_system,
+    make_template,
+    operator_reports,
+    stored,
+)
 from tieline_core.identity.ids import environment_id, new_id
 
 pytestmark = pytest.mark.cluster
@@ -138,10 +145,10 @@ def test_a_deploy_makes_a_version_and_points_the_environment_at_it(
     assert [file["filename"] for file in environment["files"]] == ["main.py", "shop/orders.py"]
     versions = client.ok("GET", f"{_path(project)}/versions")["items"]
     assert [(version["name"], version["labels"]) for version in versions] == [("First", {"team": "ops"})]
-    spec = stored(kubectl, org, "project", project["id"])["spec"]
-    assert spec["environments"] == [
-        {"name": "production", "version": versions[0]["id"].lower(), "suspended": False}
-    ]
+    (spec,) = stored(kubectl, org, "project", project["id"])["spec"]["environments"]
+    note, name = spec.pop("deployNote"), versions[0]["id"].lower()
+    assert spec == {"name": "production", "version": name, "suspended": False}
+    assert (note["version"], note["message"]) == (name, "All")
     version = stored(kubectl, org, "projectversion", versions[0]["id"])
     assert version["metadata"]["ownerReferences"][0]["kind"] == "Project"
     files = client.ok("GET", f"{_path(project)}/versions/{versions[0]['id']}/files")
@@ -195,40 +202,47 @@ def test_a_deploy_can_wait_for_the_outcome_of_its_rollout(
         def name(environment: dict[str, Any]) -> str:
             return str(environment["deployedVersion"]["name"])
 
-        _operator_reports(kubectl, org, eventually("the third version", deployed), failure)
+        operator_reports(kubectl, org, eventually("the third version", deployed), failure=failure)
         ended = waiting.result(60)["environments"][0]
     if failure:
-        assert ended["rollout"] == {"state": "failed", "reason": failure}
+        assert ended["rollout"] == {
+            "state": "failed",
+            "reason": failure,
+            "message": "it ends at once",
+        }
         assert ended["message"] == "production: it ends at once"
+        assert "servingVersion" not in ended
     else:
         assert ended["rollout"] == {"state": "complete"}
+        assert ended["servingVersion"] == ended["deployedVersion"]
     assert client("PUT", f"{path}?wait=301", {"files": [MAIN]}).fields == ["wait"]
 
 
-def _operator_reports(kubectl: Kubectl, org: Organisation, project: dict[str, Any], failure: str) -> None:
-    """Writes the status that the operator writes when a rollout ends."""
-    now, version = "2026-11-21T10:00:00Z", project["spec"]["environments"][0]["version"]
-    identifier = new_id()
-    environment = {
-        "name": "production",
-        "id": identifier,
-        "status": "error" if failure else "running",
-        "desiredVersion": version,
-        "createdAt": now,
-        "updatedAt": now,
-        **({"deployFailure": failure, "message": "production: it ends at once"} if failure else {}),
-        **({} if failure else {"version": version}),
-    }
-    status = {"observedGeneration": project["metadata"]["generation"], "environments": [environment]}
-    kubectl(
-        "patch",
-        "projects.tieline.dev",
-        project["metadata"]["name"],
-        "--subresource=status",
-        "--type=merge",
-        f"--patch={json.dumps({'status': status})}",
-        namespace=org.namespace,
-    )
+def test_a_deploy_that_is_replaced_while_it_waits_is_a_conflict(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project = make_project(client)
+    path = f"{_path(project)}/deploy"
+    with ThreadPoolExecutor(2) as pool:
+        deploying = pool.submit(client, "PUT", f"{path}?wait=60", {"files": [MAIN]})
+        first = eventually(
+            "the first version",
+            lambda: client.ok("GET", _path(project))["environments"][0].get("deployedVersion"),
+        )
+        second = client.ok("PUT", path, {"files": [OTHER, MAIN]})["environments"][0]["deployedVersion"]
+        assert second != first
+        replaced = deploying.result(60)
+        assert (replaced.status, replaced.json["code"]) == (409, "conflict")
+        assert "Another deploy" in replaced.json["message"]
+
+        suspending = pool.submit(client, "POST", f"{_path(project)}/suspend?environment=production&wait=60")
+        eventually(
+            "the suspension",
+            lambda: "rollout" not in client.ok("GET", _path(project))["environments"][0],
+        )
+        assert not suspending.done(), "nothing has stopped it yet"
+        client.ok("PUT", path)
+        assert suspending.result(60).status == 409
 
 
 def test_a_deploy_whose_webhooks_match_the_same_path_is_refused_with_the_line(client: Client) -> None:
@@ -410,7 +424,7 @@ def test_deleting_a_project_takes_what_rest_made_for_it(
     assert client("DELETE", _path(project)).status == 204
     assert client("GET", _path(project)).status == 404
     gone = kubectl(
-        "get", "tmpl", template["connectionTemplateId"].lower(), namespace=org.namespace, check=False
+        "get", "tltmpl", template["connectionTemplateId"].lower(), namespace=org.namespace, check=False
     )
     assert gone.returncode == 1
 

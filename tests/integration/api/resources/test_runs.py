@@ -23,6 +23,7 @@ def test_a_run_that_a_pod_reports_is_shown_with_its_attempts_and_its_input(deplo
     deployed.report(*life(run))
     shown = deployed.client.ok("GET", f"{deployed.path}/{run.lower()}")
     history, steps, given = (shown.pop(name) for name in ("attemptHistory", "steps", "input"))
+    assert shown.pop("canReplay") is True
     assert shown == {
         "id": run,
         "kind": "event",
@@ -37,10 +38,11 @@ def test_a_run_that_a_pod_reports_is_shown_with_its_attempts_and_its_input(deplo
         "startedAt": "2025-11-24T16:00:09.000000Z",
         "endedAt": "2025-11-24T16:00:10.000000Z",
         "traceId": "b" * 32,
+        "tags": [],
     }
     assert given == {"id": 1}
     assert [step["name"] for step in steps] == ["fetch"]
-    assert [(one["attempt"], one["status"]) for one in history] == [(1, "waiting"), (2, "succeeded")]
+    assert [(one["attempt"], one["status"]) for one in history] == [(1, "failed"), (2, "succeeded")]
     assert history[0]["error"]["upstream"] == {"status": 503, "body": "closed"}
     page = deployed.client.ok("GET", deployed.path)
     assert page == {"totalCount": 1, "items": [shown]}
@@ -52,7 +54,8 @@ def test_lists_have_filters_and_pages(deployed: Deployed) -> None:
     more: dict[int, dict[str, Any]] = {1: {"key": "ann"}, 2: {"event_id": "order-2"}}
     runs = [record(queued_at=NOW + number, **more.get(number, {})) for number in range(5)]
     dead = record(
-        status="dead", attempt=3, kind="webhook", task="orders", user="ben", queued_at=NOW + 9, trace_id="d" * 32
+        status="dead", attempt=3, kind="webhook", task="orders", user="ben", queued_at=NOW + 9, trace_id="d" * 32,
+        tags={"order": "N-1101", "note": "a:b"},
     )  # fmt: skip
     deployed.report(*runs, dead)
     newest_first = [dead.id, *(one.id for one in reversed(runs))]
@@ -84,14 +87,28 @@ def test_lists_have_filters_and_pages(deployed: Deployed) -> None:
         "event_id=order-2": [runs[2].id],
         f"trace_id={'D' * 32}": [dead.id],
         f"trace_id={'e' * 32}": [],
+        "status=dead&status=failed": [dead.id],
+        "tag=order:N-1101": [dead.id],
+        "tag=order:N-1101&tag=note:a:b": [dead.id],
+        "tag=order:N-1101&tag=note:a": [],
+        "find=N-1101": [dead.id],
+        "find=order-2": [runs[2].id],
+        f"find={dead.id.lower()}&kind=webhook": [dead.id],
     }.items():
         assert deployed.ids(query) == expected, query
+    assert deployed.run(dead.id)["tags"] == [
+        {"name": "note", "value": "a:b"},
+        {"name": "order", "value": "N-1101"},
+    ]
+    by_organisation = deployed.client.ok("GET", "/runs?tag=order:N-1101&find=ben")
+    assert ([run["id"] for run in by_organisation["items"]], by_organisation["totalCount"]) == ([dead.id], 1)
     other = deploy(deployed.client, deployed.engine)
     for path in (
         f"{other.path}?after={last['next']}",
         f"{deployed.path}?after=abc",
         "/runs?status=great",
         "/runs?trace_id=abc",
+        "/runs?tag=order",
     ):
         assert deployed.client("GET", path).status in (400, 422), path
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -189,38 +189,24 @@ def test_each_user_has_a_store_and_others_have_no_way_to_it(
     assert at(ann["id"]).json["value"] == '"hers"'
 
 
-@pytest.fixture(scope="module")
-def without_engine(api_kubeconfig: Path) -> Iterator[Server]:
-    with Server(api_kubeconfig) as started:
-        yield started
-
-
-def test_without_an_event_engine_it_says_so_and_pods_have_config_maps(
+def test_values_wait_while_the_engine_is_away(
     client: Client,
-    without_engine: Server,
+    api_kubeconfig: Path,
     kubectl: Kubectl,
     org: Organisation,
     project: dict[str, Any],
     store: str,
 ) -> None:
-    bare = Client(without_engine.url, client.token, client.organisation)
-    eventually("the project", lambda: bare("GET", f"/projects/{project['id']}").status == 200)
-    refused = bare("GET", f"/store/{store}/kv/cursor")
-    assert (refused.status, refused.json["code"]) == (503, "not_configured")
-    token = account_token(kubectl, org, project)
-
-    def pod(method: str, path: str, body: Any = None) -> Answer:
-        return Client(without_engine.url, token, "").at(
-            f"{ENVIRONMENT}/state{path}", method=method, body=body
-        )
-
-    first = pod("PUT", "/cursor", {"value": 1, "version": None})
-    assert first.status == 200, first.raw
-    assert pod("PUT", "/cursor", {"value": 2, "version": None}).status == 409
-    assert pod("GET", "/cursor").json == {"value": 1, "version": first.json["version"]}
-    assert pod("GET", "?prefix=c").json == {"keys": ["cursor"]}
-    assert pod("PUT", "/a%2Fb", {"value": 1}).fields == ["key"]
-    assert pod("PUT", "/soon", {"value": 1, "expires": 5}).fields == ["expires"]
-    assert pod("PUT", "/large", {"value": "x" * 200_000}).status == 200
-    assert pod("DELETE", "/cursor", {"version": first.json["version"]}).status == 204
-    assert pod("GET", "").json == {"keys": ["large"]}
+    with Server(api_kubeconfig) as cut_off:
+        here = Client(cut_off.url, client.token, client.organisation)
+        eventually("the project", lambda: here("GET", f"/projects/{project['id']}").status == 200)
+        pod = Client(cut_off.url, account_token(kubectl, org, project), "")
+        for refused in (
+            here("GET", f"/store/{store}/kv/cursor"),
+            here("PUT", f"/store/{store}/kv/cursor", {"value": "1"}),
+            pod.at(f"{ENVIRONMENT}/state/cursor"),
+            pod.at(f"{ENVIRONMENT}/state/cursor", method="PUT", body={"value": 1}),
+        ):
+            assert (refused.status, refused.json["code"]) == (503, "unavailable")
+            assert "event engine cannot be reached" in refused.json["message"]
+            assert refused.headers["Retry-After"] == "2"

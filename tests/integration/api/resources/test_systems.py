@@ -9,6 +9,7 @@ import pytest
 from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import wait_for
+from tests.integration.api.resources.test_connectors import import_into, shop
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -53,6 +54,51 @@ def test_a_system_is_created_read_updated_and_deleted(client: Client) -> None:
     assert client("DELETE", path).status == 204
     assert client("GET", path).status == 404
     assert client("DELETE", path).status == 404
+
+
+def test_rest_sets_variables_and_connector_as_kubectl_does(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    def stored(identifier: str) -> dict[str, Any]:
+        found = kubectl("get", "system", identifier.lower(), "-o", "json", namespace=org.namespace).stdout
+        spec: dict[str, Any] = json.loads(found)["spec"]
+        assert spec.pop("authSchemeConfigs") == []
+        return spec
+
+    connector = new_id()
+    assert import_into(client, connector, shop(), "one").status == 201
+    region = {"name": "region", "value": "eu"}
+    follows = {"domain": "", "templateBaseUrl": "", "authSchemeConfigs": []}
+    refused = client("POST", "/systems", {"name": "Shop", **follows})
+    assert refused.status == 422
+    assert "domain" in refused.json["fields"][0]["message"]
+    made = client.ok(
+        "POST",
+        "/systems",
+        {"name": "Shop", **follows, "variables": [region], "connectorRef": {"id": connector}},
+        status=201,
+    )
+    assert (made["variables"], made["connectorRef"]) == ([region], {"id": connector})
+    name = {"name": connector.lower()}
+    assert stored(made["id"]) == {"name": "Shop", "variables": {"region": "eu"}, "connectorRef": name}
+    path = f"/systems/{made['id']}"
+    shown = client.ok("PUT", path, {"connectorRef": {"id": connector, "version": "one"}}, status=201)
+    assert stored(made["id"])["connectorRef"] == {**name, "version": "one"}
+    assert client.ok("PUT", path, shown, status=201) == shown
+    for wrong in ({"id": new_id()}, {"id": connector, "version": "two"}, {"version": "one"}):
+        assert client("PUT", path, {"connectorRef": wrong}).status == 422
+    needed = client("PUT", path, {"connectorRef": {}})
+    assert needed.status == 422, needed.raw
+    assert "templateBaseUrl" in needed.json["message"]
+    own = {"domain": "shop.example", "templateBaseUrl": "https://{shop}.example"}
+    alone = client.ok(
+        "PUT", path, {**own, "connectorRef": {}, "variables": [], "labels": {"team": "ops"}}, status=201
+    )
+    assert "connectorRef" not in alone
+    assert (alone["variables"], alone["labels"]) == ([], {"team": "ops"})
+    assert stored(made["id"]) == {"name": "Shop", **own, "labels": {"team": "ops"}}
+    twice = client("PUT", path, {"variables": [region, region]})
+    assert (twice.status, twice.fields) == (422, ["variables"])
 
 
 def test_lists_page_in_a_stable_order_and_search_name_and_domain(client: Client) -> None:
@@ -192,6 +238,7 @@ def test_a_field_that_git_owns_is_409_and_names_manager_and_field(
             "name": "From Git",
             "domain": "git.example",
             "templateBaseUrl": "https://git.example",
+            "variables": {"region": "eu"},
             "authSchemeConfigs": [{"id": "key", "type": "api-key", "apiKey": {"name": "K", "in": "header"}}],
         },
     }
@@ -203,6 +250,13 @@ def test_a_field_that_git_owns_is_409_and_names_manager_and_field(
     gone = client("DELETE", f"/systems/{identifier}/auth-scheme-configs/key")
     assert gone.status == 409
     assert "argocd" in gone.json["message"]
+    removed = client("PUT", f"/systems/{identifier}", {"variables": []})
+    assert removed.status == 409
+    assert "argocd" in removed.json["message"]
+    theirs, ours = {"name": "region", "value": "eu"}, {"name": "shop", "value": "a"}
+    for given in ([theirs, ours], [theirs]):
+        changed = client.ok("PUT", f"/systems/{identifier}", {"variables": given}, status=201)
+        assert changed["variables"] == given
     # What REST adds beside it is REST's own: it can be added and taken away.
     mine = {"type": "none", "none": {"id": "mine"}}
     assert client("PUT", f"/systems/{identifier}/auth-scheme-configs/mine", mine).status == 201

@@ -17,8 +17,8 @@ from tieline_api.agents import endpoint
 from tieline_api.agents.endpoint import MOST, MOST_EACH, Endpoint
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.end_users import EndUserScope
-from tieline_api.cache.organisations import Organisation
-from tieline_api.http.operation import Call, PassedOn
+from tieline_api.cluster.organisations import Organisation
+from tieline_api.http.operation import Call, ProxyRequest
 from tieline_core.identity.ids import new_id
 
 SETTINGS = SimpleNamespace(
@@ -37,7 +37,7 @@ def call_of(
         path={},
         query=None,
         body=None,
-        passed_on=PassedOn(method="POST", path="", headers=CIMultiDictProxy(CIMultiDict(headers))),
+        proxied=ProxyRequest(method="POST", path="", headers=CIMultiDictProxy(CIMultiDict(headers))),
     )
 
 

@@ -22,11 +22,15 @@ from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool
 from tieline_api.agents.transport import answer
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
-from tieline_api.cache.organisations import Organisation
-from tieline_api.http.operation import Call, PassedOn
+from tieline_api.cluster.organisations import Organisation
+from tieline_api.http.operation import Call, ProxyRequest
 
 MODES = ("auto", "legacy")
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+def message(method: str = "tools/list", **more: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": {}, **more}
 
 
 class Greeting(Arguments):
@@ -81,7 +85,7 @@ def call_of(user: str, headers: Mapping[str, str], body: bytes) -> Call[Any, Any
         query=None,
         body=None,
         raw=body,
-        passed_on=PassedOn(method="POST", path="", headers=CIMultiDictProxy(CIMultiDict(headers))),
+        proxied=ProxyRequest(method="POST", path="", headers=CIMultiDictProxy(CIMultiDict(headers))),
     )
 
 
@@ -187,9 +191,9 @@ async def test_what_the_endpoint_does_not_offer_is_answered_and_never_waited_for
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
+    sent = message(method, id=1, params={"_meta": meta})
     headers = {**ACCEPT, "Mcp-Protocol-Version": version, "Mcp-Method": method}
-    async with ClientSession() as session, session.post(url, json=message, headers=headers) as response:
+    async with ClientSession() as session, session.post(url, json=sent, headers=headers) as response:
         said = await response.text()
     assert response.status == 406 or json.loads(said)["error"]
 
@@ -201,21 +205,65 @@ async def test_a_tool_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(transport, "MOST_SECONDS", 0.05)
     tool = Tool(name="never", description="Never ends.", arguments=Greeting, permissions=(), run=never)
-    message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-    message["params"] = {"name": "never", "arguments": {"name": "Ann"}}
+    said = message("tools/call", id=1, params={"name": "never", "arguments": {"name": "Ann"}})
     with pytest.raises(errors.ApiError) as caught:
-        await answer(call_of("ann", ACCEPT, json.dumps(message).encode()), (tool,))
+        await answer(call_of("ann", ACCEPT, json.dumps(said).encode()), (tool,))
     assert caught.value.status == 504
-
-
-def message(method: str = "tools/list", **more: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "method": method, "params": {}, **more}
 
 
 async def post(url: str, body: Any, **headers: str) -> tuple[int, str]:
     sent = {**ACCEPT, **{name.replace("_", "-"): value for name, value in headers.items()}}
     async with ClientSession() as session, session.post(url, json=body, headers=sent) as response:
         return response.status, await response.text()
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "identifier"),
+    [
+        (b"{", -32700, None),
+        (b"[" * 10_000, -32700, None),
+        ([], -32600, None),
+        (7, -32600, None),
+        (message(id=1.5), -32600, None),
+        (message(id=1.0), -32600, None),
+        (message(id=True), -32600, None),
+        (message(id=None), -32600, None),
+        (message(id="a", jsonrpc="1.0"), -32600, "a"),
+        ({"id": 7, "method": "tools/list"}, -32600, 7),
+        ({"jsonrpc": "2.0", "id": 7}, -32600, 7),
+        ({"jsonrpc": "2.0", "id": 7, "method": 8}, -32600, 7),
+        (message(id=7, params=["hidden-value"]), -32600, 7),
+        (message("tools/call", id=7, params={"name": ["hidden-value"]}), -32602, 7),
+        (message("no/such", id=7), -32601, 7),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("version", ["", "2025-06-18"])
+async def test_a_malformed_message_gets_its_error_code(
+    url: str, body: Any, code: int, identifier: Any, version: str
+) -> None:
+    headers = {**ACCEPT, **({"Mcp-Protocol-Version": version} if version else {})}
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with ClientSession() as session, session.post(url, data=data, headers=headers) as response:
+        said = await response.json()
+    assert response.status == (200 if code in (-32601, -32602) else 400)
+    assert (said["error"]["code"], said["id"]) == (code, identifier)
+    assert "hidden-value" not in str(said)
+    assert "pydantic" not in str(said)
+
+
+@pytest.mark.parametrize(
+    "asked", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2030-01-01", "", None]
+)
+async def test_no_version_is_negotiated_that_needs_batches(url: str, asked: Any) -> None:
+    params = {"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    status, said = await post(url, message("initialize", id=1, params=params))
+    if asked is None:
+        assert json.loads(said)["error"]["code"] == -32602
+        return
+    assert status == 200
+    expected = asked if asked in ("2025-06-18", "2025-11-25") else "2025-11-25"
+    assert json.loads(said)["result"]["protocolVersion"] == expected
 
 
 async def test_a_batch_is_refused_whole(url: str) -> None:
@@ -243,10 +291,13 @@ async def test_the_answer_is_json_whatever_the_client_accepts(url: str, accept: 
     assert [tool["name"] for tool in json.loads(said)["result"]["tools"]] == ["greet", "burst"]
 
 
-@pytest.mark.parametrize("version", ["1999-01-01", "2099-01-01", "x" * 5000, "\xff"])
+@pytest.mark.parametrize(
+    "version", ["1999-01-01", "2024-11-05", "2025-03-26", "2099-01-01", "x" * 5000, "\xff"]
+)
 async def test_versions_that_the_endpoint_does_not_speak_are_refused(url: str, version: str) -> None:
     status, said = await post(url, message(id=1), Mcp_Protocol_Version=version)
     assert status == 400
+    assert json.loads(said)["error"]["data"]["supported"] == ["2025-06-18", "2025-11-25", "2026-07-28"]
     assert "version" in said.lower()
 
 

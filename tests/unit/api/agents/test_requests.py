@@ -14,6 +14,9 @@ from tieline_api.agents.requests import MAX_REQUEST, request_of
 from tieline_api.connection_requests.client import SystemRequest
 from tieline_api.errors import ApiError
 
+REFERENCE = "#/components/schemas/Page"
+PAGE = {"type": "object", "properties": {"state": {"type": "string"}}}
+
 
 def parameter(name: str, place: str, *, required: bool = False, **more: Any) -> dict[str, Any]:
     return {"name": name, "in": place, "required": required, **more}
@@ -63,13 +66,44 @@ def test_a_value_that_is_no_part_of_a_path_is_refused(identifier: Any) -> None:
         (parameter("q", "query"), ["a", "b c"], "q=a&q=b+c"),
         (parameter("q", "query", explode=False), ["a", "b"], "q=a%2Cb"),
         (parameter("q", "query", style="pipeDelimited", explode=False), ["a", "b"], "q=a%7Cb"),
-        (parameter("q", "query", style="deepObject"), {"a": 1}, "q%5Ba%5D=1"),
+        (parameter("q", "query", type="object", style="deepObject"), {"a": 1}, "q%5Ba%5D=1"),
+        (parameter("q", "query", schema=PAGE, style="deepObject"), {"state": 1}, "q%5Bstate%5D=1"),
+        (parameter("q", "query", schema=PAGE), {"state": "open"}, "state=open"),
+        (parameter("q", "query", schema={"$ref": REFERENCE}), {"state": "open"}, "state=open"),
+        (parameter("q", "query", schema={"anyOf": [{"type": "string"}, PAGE]}), {"state": 1}, "state=1"),
+        (parameter("q", "query", schema=PAGE, explode=False), {"state": "a&b=c"}, "q=state%2Ca%26b%3Dc"),
         (parameter("q", "query"), True, "q=true"),
         (parameter("q", "query"), 7, "q=7"),
     ],
 )
 def test_lists_and_objects_are_written_as_the_description_says(found: Any, value: Any, query: str) -> None:
-    assert request_of(action(found), {"id": "1", "q": value}, None).path == f"/orders/1/lines?{query}"
+    sent = request_of(action(found), {"id": "1", "q": value}, None, {REFERENCE: PAGE})
+    assert sent.path == f"/orders/1/lines?{query}"
+
+
+@pytest.mark.parametrize("style", ["form", "deepObject", "spaceDelimited", "pipeDelimited"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "string"},
+        {
+            "type": "array",
+            "schema": {"type": "array", "items": {"type": "object", "properties": {"admin": {}}}},
+        },
+        {"type": "string", "schema": {"$ref": "#/components/schemas/Missing"}},
+        {"type": "object", "schema": PAGE},
+        {"type": "string", "schema": {"anyOf": [{"type": "string"}, PAGE]}},
+    ],
+)
+def test_an_object_adds_no_parameters_to_the_query(said: dict[str, Any], style: str) -> None:
+    found = action(parameter("q", "query", style=style, explode=True, **said))
+    assert "parameters.q " in refused(found, {"id": "1", "q": {"admin": True, "_method": "DELETE"}})
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "object", "additionalProperties": True}])
+def test_a_free_form_object_adds_no_parameters_to_the_query(schema: Any) -> None:
+    found = action(parameter("q", "query", type="object", **({"schema": schema} if schema else {})))
+    assert "'_method'" in refused(found, {"id": "1", "q": {"_method": "DELETE"}})
 
 
 def test_what_the_description_does_not_have_is_not_sent() -> None:
@@ -120,7 +154,8 @@ def test_a_body_that_cannot_be_sent_is_refused() -> None:
 
 @pytest.mark.parametrize("value", ["\ud800", float("nan"), ["\udfff"], {"a": float("inf")}])
 def test_what_has_no_form_as_json_is_refused(value: Any) -> None:
-    found = action(parameter("q", "query"), **json_body("application/json"))
+    schema = {"type": "object", "properties": {"a": {}}}
+    found = action(parameter("q", "query", schema=schema), **json_body("application/json"))
     assert "plain JSON" in refused(found, {"id": "1", "q": value})
     assert "plain JSON" in refused(found, {"id": "1"}, value)
 

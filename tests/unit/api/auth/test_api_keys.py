@@ -104,6 +104,9 @@ async def test_a_key_is_a_bearer_value_only_where_clients_send_it_so() -> None:
         with pytest.raises(ApiError) as refused:
             await chain.caller(headers)
         assert refused.value.status == 401
+    with pytest.raises(ApiError, match="send it as X-API-Key") as refused:
+        await chain.caller(bearer)
+    assert key not in refused.value.message
 
 
 class _OneToken:

@@ -16,6 +16,7 @@ from tieline_api.auth.connect_sessions import (
     KEPT_AFTER_END,
     ConnectSession,
     ConnectSessions,
+    FixedVariable,
     manifest,
     new_token,
     read,
@@ -24,7 +25,7 @@ from tieline_api.auth.end_users import EndUserScope
 from tieline_api.auth.issuers import IssuersError, parse
 from tieline_api.auth.jwts import caller_of
 from tieline_api.auth.permissions import Permission
-from tieline_api.cache.indexes import by_allowed_origin
+from tieline_api.cluster.indexes import by_allowed_origin
 from tieline_api.console.parts import Console
 from tieline_api.errors import ApiError
 from tieline_core.identity.ids import new_id
@@ -108,6 +109,22 @@ async def test_a_token_is_its_users_in_its_organisation(cached: bool) -> None:
             origins=frozenset({"https://app.example"}),
         ),
     )
+
+
+async def test_fixed_values_and_inputs_come_with_the_token() -> None:
+    token = new_token(ORGANISATION)
+    fixed = (FixedVariable("shop", "mine", hidden=True), FixedVariable("region", "eu", hidden=False))
+    secret = made(token, variables=fixed, inputs=("tenant",))
+    assert read(secret) == replace(SESSION, variables=fixed, inputs=("tenant",))
+    caller = await sessions(secret).authenticate(token)
+    assert caller is not None
+    assert caller.end_user is not None
+    assert caller.end_user.variables == (("shop", "mine"), ("region", "eu"))
+    assert caller.end_user.inputs == frozenset({"tenant"})
+    unlimited = await sessions(made(token)).authenticate(token)
+    assert unlimited is not None
+    assert unlimited.end_user is not None
+    assert unlimited.end_user.inputs is None
 
 
 def test_the_secret_holds_no_part_of_the_token_and_belongs_to_the_user() -> None:

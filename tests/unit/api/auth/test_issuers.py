@@ -106,10 +106,10 @@ def test_a_file_that_cannot_be_used_says_where(text: str, says: str) -> None:
 
 
 async def test_a_change_that_cannot_be_used_leaves_the_issuers_in_place(tmp_path: Path) -> None:
-    world = IssuerSetup(tmp_path)
-    issuers = IssuersFile(str(world.path))
+    setup = IssuerSetup(tmp_path)
+    issuers = IssuersFile(str(setup.path))
     issuers.read()
-    world.path.write_text("[")
+    setup.path.write_text("[")
     with pytest.raises(IssuersError):
         issuers.read()
     assert issuers.get(ISSUER) is not None
@@ -145,21 +145,21 @@ async def test_a_key_set_is_read_over_http_whole_or_not_at_all(
 async def test_a_changed_file_counts_without_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = IssuerSetup(tmp_path)
+    setup = IssuerSetup(tmp_path)
     caplog.set_level(logging.INFO)
-    assert await world.status(token()) == 200
+    assert await setup.status(token()) == 200
     monkeypatch.setattr(jwts, "WATCH_SECONDS", 0.01)
-    following = asyncio.create_task(world.authenticator.keep_reading())
+    following = asyncio.create_task(setup.authenticator.keep_reading())
 
     def replace(text: str) -> None:
         """At once, as the kubelet does: a file that is half written would be another change."""
         (tmp_path / "new").write_text(text)
-        (tmp_path / "new").rename(world.path)
+        (tmp_path / "new").rename(setup.path)
 
     replace("[")
     await until(lambda: "The issuers stay as they were" in caplog.text)
-    assert await world.status(token()) == 200, "what cannot be used changes nothing"
-    replace(json.dumps([{**world.issuer, "audiences": ["others"]}]))
+    assert await setup.status(token()) == 200, "what cannot be used changes nothing"
+    replace(json.dumps([{**setup.issuer, "audiences": ["others"]}]))
     await until(lambda: "The issuers have changed" in caplog.text)
-    assert await world.status(token()) == 401
+    assert await setup.status(token()) == 401
     following.cancel()

@@ -24,20 +24,20 @@ from tieline_core.json_logging import JsonFormatter
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> IssuerSetup:
+def setup(tmp_path: Path) -> IssuerSetup:
     return IssuerSetup(tmp_path)
 
 
-async def test_a_good_token_names_user_and_groups_with_the_issuer_before_them(world: IssuerSetup) -> None:
-    caller = await world.authenticator.authenticate(token())
+async def test_a_good_token_names_user_and_groups_with_the_issuer_before_them(setup: IssuerSetup) -> None:
+    caller = await setup.authenticator.authenticate(token())
     assert caller is not None
     assert caller.username == f"{ISSUER}#ann"
     assert caller.groups == (f"{ISSUER}#staff", "system:authenticated")
     assert caller.organisations == {ORGANISATION}
 
 
-async def test_no_issuer_can_make_members_of_kubernetes_own_groups(world: IssuerSetup) -> None:
-    caller = await world.authenticator.authenticate(token(sub="system:admin", groups=["system:masters"]))
+async def test_no_issuer_can_make_members_of_kubernetes_own_groups(setup: IssuerSetup) -> None:
+    caller = await setup.authenticator.authenticate(token(sub="system:admin", groups=["system:masters"]))
     assert caller is not None
     assert not caller.username.startswith("system:")
     assert "system:masters" not in caller.groups
@@ -62,14 +62,14 @@ async def test_no_issuer_can_make_members_of_kubernetes_own_groups(world: Issuer
         ({"groups": {"a": 1}}, 200),
     ],
 )
-async def test_claims_decide(world: IssuerSetup, claims: dict[str, Any], status: int) -> None:
+async def test_claims_decide(setup: IssuerSetup, claims: dict[str, Any], status: int) -> None:
     # From now on: the table is made long before this runs.
     told = {k: time.time() + v.total_seconds() if isinstance(v, timedelta) else v for k, v in claims.items()}
-    assert await world.status(token(**told)) == status
+    assert await setup.status(token(**told)) == status
 
 
-async def test_another_key_under_the_same_id_is_refused(world: IssuerSetup) -> None:
-    assert await world.status(token(OTHER)) == 401
+async def test_another_key_under_the_same_id_is_refused(setup: IssuerSetup) -> None:
+    assert await setup.status(token(OTHER)) == 401
 
 
 def _raw(header: dict[str, Any], payload: dict[str, Any], signature: bytes = b"") -> str:
@@ -81,13 +81,13 @@ CLAIMS = {"iss": ISSUER, "aud": "tieline", "sub": "ann", "exp": time.time() + 60
 
 
 @pytest.mark.parametrize("word", ["none", "None", "NONE", ""])
-async def test_a_token_without_a_signature_is_refused(world: IssuerSetup, word: str) -> None:
-    assert await world.status(_raw({"alg": word, "kid": "one"}, CLAIMS)) == 401
-    assert await world.status(_raw({"alg": word}, CLAIMS)) == 401
+async def test_a_token_without_a_signature_is_refused(setup: IssuerSetup, word: str) -> None:
+    assert await setup.status(_raw({"alg": word, "kid": "one"}, CLAIMS)) == 401
+    assert await setup.status(_raw({"alg": word}, CLAIMS)) == 401
 
 
 @pytest.mark.parametrize("encoding", [serialization.Encoding.PEM, serialization.Encoding.DER])
-async def test_the_public_key_is_no_hmac_secret(world: IssuerSetup, encoding: serialization.Encoding) -> None:
+async def test_the_public_key_is_no_hmac_secret(setup: IssuerSetup, encoding: serialization.Encoding) -> None:
     import hashlib
     import hmac
 
@@ -96,16 +96,16 @@ async def test_the_public_key_is_no_hmac_secret(world: IssuerSetup, encoding: se
         unsigned = _raw({"alg": f"HS{name[3:]}", "kid": "one"}, CLAIMS).rpartition(".")[0]
         signature = hmac.new(secret, unsigned.encode(), getattr(hashlib, name)).digest()
         text = base64.urlsafe_b64encode(signature).decode().rstrip("=")
-        assert await world.status(f"{unsigned}.{text}") == 401
+        assert await setup.status(f"{unsigned}.{text}") == 401
 
 
-async def test_symmetric_keys_of_a_set_are_not_used(world: IssuerSetup) -> None:
+async def test_symmetric_keys_of_a_set_are_not_used(setup: IssuerSetup) -> None:
     secret = b"x" * 64
-    world.keys = [{"kty": "oct", "kid": "one", "k": base64.urlsafe_b64encode(secret).decode().rstrip("=")}]
+    setup.keys = [{"kty": "oct", "kid": "one", "k": base64.urlsafe_b64encode(secret).decode().rstrip("=")}]
     with pytest.raises(ApiError) as refused:
-        await world.authenticator.authenticate(token(secret, "HS256"))
+        await setup.authenticator.authenticate(token(secret, "HS256"))
     assert refused.value.status == 503
-    assert parse_keys(json.dumps({"keys": world.keys}).encode()) == {}
+    assert parse_keys(json.dumps({"keys": setup.keys}).encode()) == {}
 
 
 @pytest.mark.parametrize(
@@ -121,58 +121,58 @@ async def test_symmetric_keys_of_a_set_are_not_used(world: IssuerSetup) -> None:
     ],
 )
 async def test_the_key_fixes_the_algorithm(
-    world: IssuerSetup, private: Any, declared: str | None, algorithm: str, status: int
+    setup: IssuerSetup, private: Any, declared: str | None, algorithm: str, status: int
 ) -> None:
-    world.keys = [jwk(private, "one", **({"alg": declared} if declared else {}))]
-    assert await world.status(token(private, algorithm)) == status
+    setup.keys = [jwk(private, "one", **({"alg": declared} if declared else {}))]
+    assert await setup.status(token(private, algorithm)) == status
 
 
-async def test_keys_for_encryption_are_not_used(world: IssuerSetup) -> None:
-    world.keys = [jwk(RSA, "one", use="enc"), jwk(OTHER, "two")]
-    assert await world.status(token()) == 401
+async def test_keys_for_encryption_are_not_used(setup: IssuerSetup) -> None:
+    setup.keys = [jwk(RSA, "one", use="enc"), jwk(OTHER, "two")]
+    assert await setup.status(token()) == 401
 
 
-async def test_a_token_without_a_key_id_needs_a_set_of_one_key(world: IssuerSetup) -> None:
-    assert await world.status(token(kid=None)) == 200
-    world.keys = [jwk(RSA, "one"), jwk(OTHER, "two")]
-    world.clock += 1000
-    assert await world.status(token(kid=None, jti="2")) == 401
+async def test_a_token_without_a_key_id_needs_a_set_of_one_key(setup: IssuerSetup) -> None:
+    assert await setup.status(token(kid=None)) == 200
+    setup.keys = [jwk(RSA, "one"), jwk(OTHER, "two")]
+    setup.clock += 1000
+    assert await setup.status(token(kid=None, jti="2")) == 401
 
 
 async def test_a_new_key_is_found_without_a_restart_and_made_up_ids_cause_no_storm(
-    world: IssuerSetup,
+    setup: IssuerSetup,
 ) -> None:
-    assert await world.status(token()) == 200
-    world.keys = [jwk(RSA, "one"), jwk(OTHER, "two")]
-    world.clock += 11
-    assert await world.status(token(OTHER, kid="two")) == 200
-    assert world.loads == 2
+    assert await setup.status(token()) == 200
+    setup.keys = [jwk(RSA, "one"), jwk(OTHER, "two")]
+    setup.clock += 11
+    assert await setup.status(token(OTHER, kid="two")) == 200
+    assert setup.loads == 2
     for number in range(20):
-        assert await world.status(token(OTHER, kid=f"made-up-{number}")) == 401
-    assert world.loads == 2, "within ten seconds the set is not read again"
+        assert await setup.status(token(OTHER, kid=f"made-up-{number}")) == 401
+    assert setup.loads == 2, "within ten seconds the set is not read again"
 
 
 async def test_while_the_issuer_is_away_known_keys_go_on_and_unknown_issuers_are_503(
-    world: IssuerSetup,
+    setup: IssuerSetup,
 ) -> None:
-    assert await world.status(token()) == 200
-    world.away = True
-    world.clock += 1000
-    assert await world.status(token(jti="2")) == 200
-    fresh = JwksCache(load=world._load, clock=lambda: world.clock)
+    assert await setup.status(token()) == 200
+    setup.away = True
+    setup.clock += 1000
+    assert await setup.status(token(jti="2")) == 200
+    fresh = JwksCache(load=setup._load, clock=lambda: setup.clock)
     with pytest.raises(KeysUnavailableError):
-        await fresh.key(parse(world.path.read_bytes())[ISSUER], "one")
+        await fresh.key(parse(setup.path.read_bytes())[ISSUER], "one")
 
 
-async def test_a_checked_token_is_kept_until_it_expires(world: IssuerSetup) -> None:
+async def test_a_checked_token_is_kept_until_it_expires(setup: IssuerSetup) -> None:
     kept = token(exp=time.time() + 60)
-    assert await world.status(kept) == 200
-    world.keys, world.away = [], True
-    world.sets.forget()
-    world.clock += 100
-    assert await world.status(kept) == 200, "kept: its keys are not asked for"
-    world.clock += 100
-    assert await world.status(kept) == 503, "expired here: it is checked again"
+    assert await setup.status(kept) == 200
+    setup.keys, setup.away = [], True
+    setup.sets.forget()
+    setup.clock += 100
+    assert await setup.status(kept) == 200, "kept: its keys are not asked for"
+    setup.clock += 100
+    assert await setup.status(kept) == 503, "expired here: it is checked again"
 
 
 def test_names_are_those_of_the_configured_claims() -> None:

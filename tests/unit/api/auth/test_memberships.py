@@ -11,7 +11,7 @@ from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.memberships import PROBES, Memberships, role_of
 from tieline_api.auth.permissions import ROLES, Permission
-from tieline_api.cache.organisations import Organisation
+from tieline_api.cluster.organisations import Organisation
 from tieline_core.kubernetes import Resource, Unavailable
 
 ANN = Caller(username="ann")

@@ -10,7 +10,7 @@ from tieline_api.auth.authentication import AuthenticatorChain, Caller, bearer_t
 from tieline_api.auth.permissions import Permission
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.auth.ttl_cache import TtlCache
-from tieline_api.cache.organisations import Organisation
+from tieline_api.cluster.organisations import Organisation
 from tieline_api.errors import ApiError
 from tieline_core.kubernetes import Resource, Unavailable
 

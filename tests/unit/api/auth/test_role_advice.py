@@ -11,7 +11,7 @@ import yaml
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import ROLES, Permission, roles_granting
-from tieline_api.cache.organisations import Organisation
+from tieline_api.cluster.organisations import Organisation
 from tieline_api.errors import ApiError
 from tieline_api.handlers import OPERATIONS
 from tieline_core.kubernetes import Resource

@@ -1,5 +1,10 @@
 """What is passed on between callers and systems."""
 
+import html
+import json
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +12,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from tieline.auth.urls import join, origin
+from tieline.telemetry.redaction import Redactor
 from tieline_api.connection_requests.forwarding import (
     HARMLESS,
     answered_headers,
@@ -76,7 +82,7 @@ def test_a_header_that_is_no_text_is_refused_and_one_of_an_answer_dropped() -> N
     with pytest.raises(ApiError):
         sent_headers({"X-Own": "\udcff"}, ())
     answered = CIMultiDictProxy(CIMultiDict({"X-Own": "\udcff", "Location": "\udcff"}))
-    assert not {"X-Own", "X-Tieline-Upstream-Location"} & answered_headers(200, answered, ()).keys()
+    assert not {"X-Own", "X-Tieline-Upstream-Location"} & answered_headers(200, answered, Redactor()).keys()
 
 
 @given(
@@ -103,7 +109,7 @@ def test_a_header_that_is_no_text_is_refused_and_one_of_an_answer_dropped() -> N
     )
 )
 def test_whatever_a_system_answers_its_page_is_harmless(given: dict[str, str]) -> None:
-    found = answered_headers(200, CIMultiDictProxy(CIMultiDict(given)), ())
+    found = answered_headers(200, CIMultiDictProxy(CIMultiDict(given)), Redactor())
     assert {name: found.getall(name) for name in HARMLESS} == {
         name: [value] for name, value in HARMLESS.items()
     }
@@ -112,8 +118,92 @@ def test_whatever_a_system_answers_its_page_is_harmless(given: dict[str, str]) -
     assert set(found) <= allowed
 
 
-def test_secrets_are_masked_and_short_ones_are_no_secrets() -> None:
-    assert masked(b"key=k3y-of-shop; a=b", [b"k3y-of-shop", b"a", b""]) == b"key=[redacted]; a=b"
+def knowing(*secrets: str) -> Redactor:
+    redact = Redactor(jwts=False)
+    redact.learn(secrets)
+    return redact
+
+
+SECRET = 'p"ä&/+k3y=<\\>'
+WRITTEN = {
+    "as it is": SECRET,
+    "JSON": json.dumps(SECRET),
+    "JSON with its letters": json.dumps(SECRET, ensure_ascii=False),
+    "JSON with escaped slashes": json.dumps(SECRET).replace("/", r"\/"),
+    "JSON as PHP writes it": json.dumps(SECRET, ensure_ascii=False).replace("/", r"\/"),
+    "JSON as Go writes it": json.dumps(SECRET).replace("&", r"\u0026").replace("<", r"\u003C"),
+    "JSON with every letter escaped": "".join(f"\\u{ord(letter):04X}" for letter in SECRET),
+    "JSON in JSON": json.dumps(json.dumps(SECRET)),
+    "JSON in JSON with escaped slashes": json.dumps(json.dumps(SECRET).replace("/", r"\/")),
+    "HTML": html.escape(SECRET),
+    "HTML with references by number": "".join(f"&#{ord(letter)};" for letter in SECRET),
+    "HTML with hexadecimal references": "".join(f"&#x{ord(letter):x};" for letter in SECRET),
+    "HTML with references by name": SECRET.replace("&", "&amp;")
+    .replace('"', "&quot;")
+    .replace("ä", "&auml;"),
+    "JSON in HTML": html.escape(json.dumps(SECRET)),
+    "a URL": quote(SECRET, safe=""),
+    "a URL in small letters": quote(SECRET, safe="").lower(),
+    "a URL as JavaScript writes it": quote(SECRET, safe="!'()*"),
+    "a URL with every byte escaped": "".join(f"%{byte:02X}" for byte in SECRET.encode()),
+    "a URL in a URL": quote(quote(SECRET, safe=""), safe=""),
+    "hexadecimal": SECRET.encode().hex(),
+    "hexadecimal in capitals": SECRET.encode().hex().upper(),
+    **{
+        f"{name}, shifted by {shift}": write((b"x" * shift) + SECRET.encode() + b"y").decode()
+        for name, write in (("base64", b64encode), ("base64url", urlsafe_b64encode))
+        for shift in range(3)
+    },
+    "base64 with escaped slashes": b64encode(SECRET.encode()).decode().replace("/", r"\/").rstrip("="),
+    "base64 in a URL": quote(b64encode(SECRET.encode()).decode(), safe=""),
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
+def test_a_secret_is_masked_however_a_system_writes_it(written: str) -> None:
+    redact = knowing(SECRET)
+    body = f'{{"user": "ann", "said": "{written} &amp; more \\u00e4"}}'
+    shown = masked(body.encode(), "application/json", redact).decode()
+    assert shown.startswith('{"user": "ann", "said": ')
+    assert shown.endswith(' &amp; more \\u00e4"}'), "what is not secret stays as it was written"
+    assert "***" in shown
+    if "base64" not in written:
+        assert written not in shown
+    header = answered_headers(200, CIMultiDictProxy(CIMultiDict({"X-Said": written})), redact)
+    assert written not in header["X-Said"]
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16", "utf-16le", "iso-8859-1", "windows-1252"])
+def test_a_body_is_searched_in_its_own_character_set(charset: str) -> None:
+    shown = masked(f"a {SECRET} ü".encode(charset), f'text/plain; charset="{charset}"', knowing(SECRET))
+    assert shown.decode(charset) == "a *** ü"
+
+
+@pytest.mark.parametrize(
+    ("charset", "named"),
+    [
+        ("utf-16", ""),
+        ("utf-16le", ""),
+        ("utf-16be", "charset=utf-8"),
+        ("iso-8859-1", ""),
+        ("utf-8", "charset=iso-8859-1"),
+        ("utf-8", "charset=utf-16le"),
+        ("utf-8", "charset=utf-16be"),
+    ],
+)
+@pytest.mark.parametrize("end", ["x", "xy"])
+def test_a_wrong_or_missing_character_set_hides_no_secret(charset: str, named: str, end: str) -> None:
+    secret = "pässw0rd-of-shop"
+    shown = masked(f"a {secret} {end}".encode(charset), f"text/xml; {named}", knowing(secret))
+    assert shown.decode(charset) == f"a *** {end}"
+
+
+def test_what_is_not_secret_stays_as_it_is() -> None:
+    redact = knowing("k3y-of-shop", "a", "")
+    assert masked(b"key=k3y-of-shop; a=b \xff\x00", "", redact) == b"key=***; a=b \xff\x00"
+    for body in (bytes(range(256)), b"%ff%00&amp;\\u00e4\\", "\ufeffü".encode("utf-16")):
+        assert masked(body, "text/plain; charset=utf-16", redact) == body
+        assert masked(body, "application/octet-stream", redact) == body
 
 
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Dest": "script"}, {"Service-Worker": "script"}])

@@ -25,7 +25,7 @@ class Clock:
         return self.now
 
 
-def world(**changes: Any) -> tuple[Sessions, Clock]:
+def cluster(**changes: Any) -> tuple[Sessions, Clock]:
     clock = Clock()
     no_cluster: Any = None
     keys = SessionKeys(no_cluster, "")
@@ -43,7 +43,7 @@ def signed(**claims: Any) -> str:
 
 
 async def test_a_session_opens_with_what_was_signed_in_with() -> None:
-    sessions, clock = world()
+    sessions, clock = cluster()
     session = of_pasted("a-token", now=clock())
     opened = await sessions.open(kept(await sessions.begin(session, {})))
     assert opened is not None
@@ -58,7 +58,7 @@ async def test_an_api_key_is_sent_as_one() -> None:
 
 
 async def test_cookies_do_not_show_the_token() -> None:
-    sessions, clock = world()
+    sessions, clock = cluster()
     token = signed(sub="ann")
     text = "".join(await sessions.begin(of_pasted(token, now=clock()), {}))
     assert not any(part in text for part in token.split("."))
@@ -66,7 +66,7 @@ async def test_cookies_do_not_show_the_token() -> None:
 
 
 async def test_it_ends_for_good_however_much_it_is_used() -> None:
-    sessions, clock = world()
+    sessions, clock = cluster()
     browser = kept(await sessions.begin(of_pasted("a-token", now=clock()), {}))
     for minute in range(60):
         clock.now = START + minute * 60
@@ -78,7 +78,7 @@ async def test_it_ends_for_good_however_much_it_is_used() -> None:
 
 
 async def test_it_ends_when_it_is_not_used() -> None:
-    sessions, clock = world()
+    sessions, clock = cluster()
     browser = kept(await sessions.begin(of_pasted("a-token", now=clock()), {}))
     clock.now += 599
     assert await sessions.open(browser) is not None
@@ -87,7 +87,7 @@ async def test_it_ends_when_it_is_not_used() -> None:
 
 
 async def test_it_ends_with_a_token_that_cannot_be_refreshed() -> None:
-    sessions, clock = world()
+    sessions, clock = cluster()
     session = of_pasted(signed(exp=START + 100), now=clock())
     browser = kept(await sessions.begin(session, {}))
     assert sessions.ends(session) == START + 100
@@ -97,7 +97,7 @@ async def test_it_ends_with_a_token_that_cannot_be_refreshed() -> None:
 
 
 async def test_without_the_cookie_of_its_use_or_with_that_of_another_session_it_is_none() -> None:
-    sessions, clock = world()
+    sessions, clock = cluster()
     mine = kept(await sessions.begin(of_pasted("a-token", now=clock()), {}))
     other = kept(await sessions.begin(of_pasted("a-token", now=clock()), {}))
     assert await sessions.open({cookies.SESSION: mine[cookies.SESSION]}) is None
@@ -106,8 +106,8 @@ async def test_without_the_cookie_of_its_use_or_with_that_of_another_session_it_
 
 
 async def test_a_cookie_of_another_key_or_changed_is_no_session() -> None:
-    sessions, clock = world()
-    strangers, _ = world()
+    sessions, clock = cluster()
+    strangers, _ = cluster()
     browser = kept(await sessions.begin(of_pasted("a-token", now=clock()), {}))
     assert await strangers.open(browser) is None
     value = browser[cookies.SESSION]
@@ -117,7 +117,7 @@ async def test_a_cookie_of_another_key_or_changed_is_no_session() -> None:
 
 
 async def test_a_token_with_hundreds_of_groups_fits_and_a_monstrous_one_is_refused() -> None:
-    sessions, clock = world()
+    sessions, clock = cluster()
     groups = [f"{number:08x}-aaaa-4bbb-8ccc-{number * 7919:012x}" for number in range(180)]
     session = of_pasted(signed(groups=groups), now=clock())
     opened = await sessions.open(kept(await sessions.begin(session, {})))
@@ -129,8 +129,25 @@ async def test_a_token_with_hundreds_of_groups_fits_and_a_monstrous_one_is_refus
 
 
 async def test_sessions_of_another_release_are_none_and_not_an_error() -> None:
-    sessions, _ = world()
+    sessions, _ = cluster()
 
     sealed = await sessions._keys.seal("session", b'{"id":"x","kind":"token","colour":"blue"}')
     seen = await sessions._keys.seal("seen", b'["x",1]')
     assert await sessions.open({cookies.SESSION: f"1.{sealed}", cookies.SEEN: seen}) is None
+
+
+async def test_a_session_says_when_it_ends_unless_it_is_used_again() -> None:
+    sessions, clock = cluster()
+    sent = kept(await sessions.begin(of_pasted("a-token", now=clock()), {}))
+    clock.now += 20
+    opened = await sessions.open(sent)
+    assert opened is not None
+    assert opened.ends == START + 600
+    clock.now += 100  # its last use is noted anew
+    opened = await sessions.open(sent)
+    assert opened is not None
+    assert opened.ends == clock.now + 600
+    whole = Sessions(sessions._keys, seconds=150, idle_seconds=600, now=clock)
+    opened = await whole.open(sent)
+    assert opened is not None
+    assert opened.ends == START + 150

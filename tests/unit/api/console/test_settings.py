@@ -5,12 +5,14 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from tests.harness.processes.engine_away import VARIABLES
 from tieline_api.console.provider import ProviderError, parse_endpoints
 from tieline_api.settings import Settings
 from tieline_core.environment_settings import SettingsError
 
 ISSUER = "https://login.example/realms/company"
 GOOD = {
+    **VARIABLES,
     "TIELINE_CONSOLE_OIDC_ISSUER": ISSUER,
     "TIELINE_CONSOLE_OIDC_CLIENT_ID": "tieline",
     "TIELINE_PUBLIC_API_URL": "https://tieline.example",

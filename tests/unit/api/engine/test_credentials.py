@@ -24,9 +24,7 @@ TRUST = EngineTrust()
 def signer(folder: Path, credentials: str, seed: str) -> EnvironmentSigner:
     (folder / "creds").write_text(credentials)
     (folder / "seed").write_text(seed)
-    found = EnvironmentSigner.of_files(str(folder / "creds"), str(folder / "seed"))
-    assert found is not None
-    return found
+    return EnvironmentSigner(folder / "creds", folder / "seed")
 
 
 def claims(jwt: str) -> dict[str, Any]:
@@ -69,8 +67,3 @@ def test_credentials_of_no_account_are_refused(tmp_path: Path, jwt: str) -> None
     with pytest.raises(nats.errors.Error, match="names no account") as refused:
         signer(tmp_path, text, TRUST.api.seed).user_of(STREAMS)
     assert seed not in str(refused.value)
-
-
-def test_files_that_are_not_set_make_no_signer() -> None:
-    assert EnvironmentSigner.of_files(None, "seed") is None
-    assert EnvironmentSigner.of_files("creds", None) is None

@@ -7,6 +7,7 @@ import logging
 import warnings
 import zlib
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -15,11 +16,12 @@ from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tieline_api import errors
 from tieline_api.errors import ApiError
-from tieline_api.http.content_encoding import Inflated
 from tieline_api.http.middleware import error_handling
 from tieline_api.http.request_body import parse_json, read_body
 from tieline_api.http.uploads import UploadMemory, read_upload
+from tieline_api.inflated_bodies import Inflated
 from tieline_api.schemas.connectors import ImportMetadata
 from tieline_api.server.http_server import Runner
 
@@ -177,7 +179,7 @@ class Pieces:
         return self._pieces.pop(0) if self._pieces else b""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     content=st.binary(max_size=2000), cuts=st.lists(st.integers(0, 2100), max_size=6), use_gzip=st.booleans()
 )
@@ -187,21 +189,38 @@ async def test_however_it_is_cut_the_content_comes_back(
     data = gzip.compress(content) if use_gzip else zlib.compress(content)
     ends = [0, *sorted(cuts), len(data)]
     pieces = [data[start:end] for start, end in itertools.pairwise(ends)]
-    lines = Inflated(Pieces(list(pieces)), gzip=use_gzip)  # type: ignore[arg-type]
+    lines = Inflated(Pieces(list(pieces)), gzip=use_gzip, broken=errors.malformed)  # type: ignore[arg-type]
     read = b""
     while line := await lines.readline():
         assert b"\n" not in line[:-1]
         read += line
     assert read == content
     assert lines.at_eof()
-    whole = Inflated(Pieces(list(pieces)), gzip=use_gzip)  # type: ignore[arg-type]
+    whole = Inflated(Pieces(list(pieces)), gzip=use_gzip, broken=errors.malformed)  # type: ignore[arg-type]
     assert await whole.read() == content
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize("size", [262_140, 262_166, 262_240, 524_376, 786_461])
+async def test_a_stream_whose_last_piece_needs_no_more_input_is_whole(size: int) -> None:
+    raw = zlib.compressobj(wbits=-15)
+    data = raw.compress(bytes(size)) + raw.flush()
+    stream = Inflated(Pieces([data]), gzip=False, broken=errors.malformed)  # type: ignore[arg-type]
+    assert await stream.read() == bytes(size)
+    assert stream.at_eof()
+
+
+async def test_members_without_content_come_to_an_end() -> None:
+    for many, is_refused in ((5_000, False), (20_000, True)):
+        pieces = [gzip.compress(b"") * 1_000] * (many // 1_000)
+        stream = Inflated(Pieces(pieces), gzip=True, broken=errors.malformed)  # type: ignore[arg-type]
+        with pytest.raises(ApiError) if is_refused else nullcontext():
+            assert await stream.read() == b""
+
+
+@settings(max_examples=100)
 @given(st.binary(min_size=1, max_size=200), st.booleans())
 async def test_any_bytes_are_read_or_refused(data: bytes, use_gzip: bool) -> None:
     try:
-        await Inflated(Pieces([data]), gzip=use_gzip).read()  # type: ignore[arg-type]
+        await Inflated(Pieces([data]), gzip=use_gzip, broken=errors.malformed).read()  # type: ignore[arg-type]
     except ApiError as refused:
         assert refused.status == 400  # noqa: PT017

@@ -1,8 +1,11 @@
 """The contract: every row of it is an operation, with its method, path, fields and status."""
 
+from typing import Any
+
 import pytest
 
 from tieline_api.handlers import OPERATIONS
+from tieline_api.http.openapi import document
 from tieline_api.schemas.base import PageQuery
 
 O = "/api/v2/o/{organisation_id}"  # noqa: E741
@@ -33,7 +36,7 @@ ROWS = [
         "POST", f"{O}/connections", 201, "", "connectionTemplateId connection",
         "connectionTemplateId connection",
     ),
-    ("GET", f"{O}/connections", 200, f"{PAGING} system_id end_user_id unused", "", ""),
+    ("GET", f"{O}/connections", 200, f"{PAGING} system_id end_user_id unused expires_before", "", ""),
     ("GET", f"{O}/connections/{{connection_id}}", 200, "", "", ""),
     ("GET", f"{O}/connections/{{connection_id}}/uses", 200, "", "", ""),
     ("DELETE", f"{O}/connections/{{connection_id}}", 204, "", "", ""),
@@ -46,16 +49,19 @@ ROWS = [
     ("POST", f"{O}/api-keys", 201, "", "user groups expiresAt", "user"),
     ("DELETE", f"{O}/api-keys/{{key_id}}", 204, "", "", ""),
     ("GET", f"{O}/role-bindings", 200, PAGING, "", ""),
+    ("POST", f"{O}/role-bindings", 201, "", "role subject", "role subject"),
+    ("DELETE", f"{O}/role-bindings/{{binding_id}}", 204, "", "", ""),
     ("GET", f"{O}/backlog", 200, "first", "", ""),
     ("GET", f"{O}/changes", 200, "first id", "", ""),
+    ("GET", f"{O}/watch", 200, "", "", ""),
     ("POST", f"{O}/projects", 200, "", "name id", "name"),
     ("GET", f"{O}/projects", 200, "", "", ""),
     ("PUT", f"{O}/projects/{{project_id}}", 200, "", "name settings", ""),
     (
         "PUT", f"{O}/projects/{{project_id}}/deploy", 200, "project_env env_id wait",
-        "files labels versionName versionDescription", "",
+        "files labels versionName versionDescription message revision", "",
     ),
-    ("POST", f"{O}/projects/{{project_id}}/suspend", 200, "environment*", "", ""),
+    ("POST", f"{O}/projects/{{project_id}}/suspend", 200, "environment* wait", "", ""),
     ("PUT", f"{O}/projects/{{project_id}}/variables", 200, "", "*", ""),
     ("PATCH", f"{O}/projects/{{project_id}}/variables", 200, "", "op path value", "op path"),
     ("GET", f"{O}/projects/{{project_id}}", 200, "", "", ""),
@@ -77,11 +83,13 @@ ROWS = [
     ),
     (
         "POST", f"{O}/projects/{{project_id}}/environments/sync", 200, "wait",
-        "sourceEnvName targetEnvName", "sourceEnvName targetEnvName",
+        "sourceEnvName targetEnvName force message revision", "sourceEnvName targetEnvName",
     ),
+    ("GET", f"{O}/projects/{{project_id}}/environments/{{environment_id}}/releases", 200, PAGING, "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/environments/{{environment_id}}/releases/{{release}}", 200, "", "", ""),
     ("PUT", f"{O}/environments/{{environment_id}}/config", 204, "", "deploymentSpec image env", ""),
     (
-        "POST", f"{O}/projects/{{project_id}}/environments/call", 200, "env_id",
+        "POST", f"{O}/projects/{{project_id}}/environments/call", 200, "project_env env_id",
         "urlPath method headers query body", "urlPath method",
     ),
     (
@@ -98,8 +106,11 @@ ROWS = [
     ("GET", f"{O}/projects/{{project_id}}/versions/{{version_id}}/files", 200, "", "", ""),
     (
         "PUT", f"{O}/projects/{{project_id}}/versions/{{version_id}}/deploy", 200, "project_env env_id wait",
-        "", "",
+        "message revision", "",
     ),
+    ("GET", f"{O}/environments/{{environment_id}}/variables", 200, "", "", ""),
+    ("POST", f"{O}/notification_channels/{{channel_id}}/test", 200, "", "", ""),
+    ("GET", f"{O}/schedulers", 200, f"{PAGING} search project_id", "", ""),
     ("GET", f"{O}/schedulers/late", 200, "first", "", ""),
     ("GET", f"{O}/projects/{{project_id}}/connections", 200, f"{PAGING} env_id", "", ""),
     (
@@ -188,6 +199,10 @@ ROWS = [
     ("POST", f"{O}/environments/{{environment_id}}/schedulers/{{scheduler_id}}", 204, "", "user", ""),
     ("PUT", f"{O}/environments/{{environment_id}}/schedulers/{{scheduler_id}}", 200, "", "paused", "paused"),
     ("GET", "/api/v2/me", 200, "", "", ""),
+    ("GET", "/api/v2/catalogue", 200, f"{PAGING} search category", "", ""),
+    ("GET", "/api/v2/catalogue/{entry}", 200, "", "", ""),
+    ("GET", "/api/v2/project-templates", 200, "", "", ""),
+    ("POST", f"{O}/catalogue/{{entry}}/systems", 201, "", "name variables labels schemes clients", ""),
     ("GET", "/api/v2/connect/session", 200, "", "", ""),
     ("DELETE", "/api/v2/connect/session", 204, "", "", ""),
     (
@@ -239,4 +254,59 @@ def test_keys_are_bearer_values_for_the_two_rows_that_clients_call_so() -> None:
 def test_what_replaces_or_patches_one_thing_honours_if_match(operation: object) -> None:
     exempt = {"removeSystemFromEnvironmentByPut", "validateProject"}  # a removal, and a check
     if operation.method in ("PUT", "PATCH"):  # type: ignore[attr-defined]
-        assert operation.conditional or operation.passes_on or operation.id in exempt  # type: ignore[attr-defined]
+        assert operation.conditional or operation.proxies or operation.id in exempt  # type: ignore[attr-defined]
+
+
+SCHEMES = "id:string description:string validationMessages:[ValidationMessage]"
+# What the specification says of answers: the field and its type; [x] is a list of x.
+ANSWERED = {
+    "System": "id:string name:string domain:string authSchemeConfigs:[AuthSchemeConfig] templateBaseUrl:string",
+    "ValidationMessage": "text:string severity:string detail:[string]",
+    "ApiKeyScheme": f"{SCHEMES} name:string in:string",
+    "HmacScheme": f"{SCHEMES} name:string in:string algorithm:string digestInputs:[string]",
+    "OAuth2Scheme": f"{SCHEMES} tokenUrl:string authorizeUrl:string scopes:[OAuth2Scope] defaultScopes:[string] "
+    "grant:Grant additionalAuthorizeParams:string additionalTokenParams:string mtlsEnabled:boolean "
+    "mtlsCredentialId:string pkce:boolean",
+    "OAuth2Scope": "name:string description:string",
+    "GrantClient": "credentialId:string organisationId:string clientId:string clientSecret:string",
+    "OAuth1Scheme": f"{SCHEMES} consumerKey:string consumerSecret:string signatureMethod:string credentialId:string "
+    "tempCredentialEndpoint:OAuth1Endpoint resourceOwnerAuthorizationEndpoint:OAuth1Endpoint "
+    "tokenEndpoint:OAuth1Endpoint",
+    "OAuth1Endpoint": "url:string additionalParamConfigs:[OAuth1Parameter] parameterTransmission:string",
+    "OAuth1Parameter": "parameterName:string location:string required:boolean modifiable:boolean targetName:string "
+    "usages:string",
+    "Credential": "id:string organisationId:string type:string name:string errors:[string] data:CredentialData "
+    "expiresAt:string",
+    "Connection": "id:string name:string credentials:[ConnectionCredential] createdAt:string updatedAt:string "
+    "baseUrl:string systemId:string connectionTemplateId:string",
+    "ConnectionTemplate": "id:string name:string domain:string dynamic:boolean authSchemeConfigs:[AuthSchemeConfig] "
+    "templateBaseUrl:string connectionTemplateId:string",
+    "SystemPage": "totalCount:integer items:[System] next:string prev:string",
+    "Environment": "id:string name:string status:string createdAt:string updatedAt:string publicUrl:string "
+    "files:[File] labels:object",
+    "Trace": "traceId:string spans:[TraceSpan]",
+    "TraceSpan": "spanId:string parentSpanId:string name:string startTime:string endTime:string "
+    "attributes:[SpanAttribute] status:SpanStatus",
+}
+
+
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, Any]:
+    found: dict[str, Any] = document(OPERATIONS, title="Tieline", version="1")["components"]["schemas"]
+    return found
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_fields_of_answers_have_the_specified_types(name: str, schemas: dict[str, Any]) -> None:
+    shown = {field: _type(schema, schemas) for field, schema in schemas[name]["properties"].items()}
+    wanted = dict(one.split(":") for one in ANSWERED[name].split())
+    assert {field: shown.get(field) for field in wanted} == wanted
+
+
+def _type(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
+    if options := [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]:
+        return "|".join(_type(one, schemas) for one in options)
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rsplit("/", 1)[-1]
+        return name if "properties" in schemas[name] else _type(schemas[name], schemas)
+    return f"[{_type(schema['items'], schemas)}]" if schema["type"] == "array" else str(schema["type"])

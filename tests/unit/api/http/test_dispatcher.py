@@ -15,7 +15,7 @@ from aiohttp.test_utils import make_mocked_request
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
-from tieline_api.cache.organisations import Organisation
+from tieline_api.cluster.organisations import Organisation
 from tieline_api.errors import ApiError
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_core.identity.ids import new_id, parse_id
@@ -42,7 +42,7 @@ class Reviews:
         return {"status": {"allowed": spec["user"] == "root"}}
 
 
-class World:
+class Cluster:
     """One organisation."""
 
     def need_sync(self) -> None:
@@ -65,7 +65,7 @@ class Api:
         platform = SimpleNamespace(
             authentication=SimpleNamespace(caller=authenticate),
             rates=SimpleNamespace(hit=lambda _caller: None),
-            world=World(),
+            cluster=Cluster(),
             access=Access(self.reviews),  # type: ignore[arg-type]
         )
         self._dispatcher = Dispatcher(platform)  # type: ignore[arg-type]

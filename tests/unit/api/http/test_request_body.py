@@ -25,14 +25,18 @@ from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.authorisations import CredentialOfOrganisation
 from tieline_api.schemas.base import PageQuery, Rest
 from tieline_api.schemas.connections import ConnectionUpdate, NewConnection
-from tieline_api.schemas.examples import NEW_CONNECTION, SYSTEM_CREATE, SYSTEM_ID
+from tieline_api.schemas.examples import MODELS
+from tieline_api.schemas.notifications import NotificationChannelCreate
 from tieline_api.schemas.projects import DeployBody, FilesBody, ProjectCreate, ProjectUpdate, SuspendQuery
 from tieline_api.schemas.runs import SelectionBody, SelectionQuery
-from tieline_api.schemas.systems import SystemCreate
+from tieline_api.schemas.systems import SystemCreate, SystemUpdate
 from tieline_api.schemas.templates import TemplateCreate, TemplateUpdate
 from tieline_api.schemas.users import ActivationCreate, GivenConnection, UserCreate, Variables
 from tieline_core.identity.ids import parse_id
 
+SYSTEM_CREATE = MODELS["SystemCreate"]
+SYSTEM_ID = MODELS["System"]["id"]
+NEW_CONNECTION = MODELS["ConnectionCreate"]["connection"]
 API_KEY = {"type": "api-key", "apiKey": {"id": "k", "name": "X-Key", "in": "header"}}
 
 
@@ -356,3 +360,29 @@ def test_a_number_that_no_double_can_be_near_to_is_refused(number: bytes) -> Non
         parse_json(make_mocked_request("POST", "/events"), b'{"payload": {"n": %b}}' % number)
     assert (refused.value.status, refused.value.code) == (400, "malformed")
     assert "line 1" in refused.value.message
+
+
+WEBHOOK = {"type": "webhook", "name": "C"}
+SIGNING = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "field"),
+    [
+        (NotificationChannelCreate, {**WEBHOOK, "config": {"url": "URL", "secret": SIGNING}}, "config.url"),
+        (SystemUpdate, {"templateBaseUrl": "URL"}, "templateBaseUrl"),
+        (ConnectionUpdate, {"baseUrl": "URL"}, "baseUrl"),
+        (NewConnection, {"name": "C", "credentials": [], "baseUrl": "URL"}, "baseUrl"),
+    ],
+)
+def test_a_password_in_a_url_is_refused(model: type[BaseModel], body: dict[str, Any], field: str) -> None:
+    """URLs are stored in clear, and shown to everybody who may read the object."""
+    for good in ("https://a.example", "https://a.example/@me?to=a@b", "https://{shop}.a.example:8443/x"):
+        validate(model, json.loads(json.dumps(body).replace("URL", good)))
+    for wrong in ("https://me:hush@a.example/", "http://hush@a.example", "https://a.example\\\\@b.example"):
+        with pytest.raises(ApiError) as caught:
+            validate(model, json.loads(json.dumps(body).replace("URL", wrong)))
+        (told,) = caught.value.fields
+        assert told.field == field
+        assert "Secret" in told.message
+        assert "hush" not in told.message

@@ -17,7 +17,8 @@ from tieline_api.handlers.runs import run_detail
 from tieline_api.http.request_body import validate
 from tieline_api.runs.history import RunInput
 from tieline_api.runs.model import AttemptPage
-from tieline_api.schemas.runs import EventCreate, Run, RunDetail
+from tieline_api.schemas.events import EventCreate
+from tieline_api.schemas.runs import Run, RunDetail
 from tieline_core.identity.ids import new_id
 
 DEEP = b"[" * 500 + b"]" * 500
@@ -48,9 +49,9 @@ def test_an_input_is_shown_as_json_where_it_is_json(payload: bytes, expected: di
     assert (text, fields) == (None if expected else payload, expected)
     run = Run(
         id=new_id(), kind="event", task="t", status="queued", environment_id=new_id(), attempt=0,
-        queued_at=time_to_rest(0),
+        queued_at=time_to_rest(0), tags=[],
     )  # fmt: skip
-    shown = run_detail(run, AttemptPage([]), {}, RunInput(payload, None))
+    shown = run_detail(run, AttemptPage([]), {}, RunInput(payload, None), can_replay=True)
     assert {"input", "inputBase64"} & json.loads(shown).keys()
     assert text is None or b'"input":%b}' % text in shown
     RunDetail.model_validate_json(shown)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.api.runs.run_records import NOW, life, record
-from tieline_api.runs.index import IndexedMessage, RunIndex
+from tieline_api.runs.index import RunIndex
 from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
+from tieline_api.runs.queries import counts
 from tieline_api.runs.records import read_records
+from tieline_api.runs.tables import VERSION
+from tieline_api.runs.writing import IndexedMessage
 from tieline_core.identity.ids import new_id
-from tieline_protocol.run_records import RunError, RunRecord, StepRecord, encode
+from tieline_protocol.run_records import POD_DIED, RunError, RunRecord, StepRecord, encode
 
 ORGANISATION, OTHER = new_id(), new_id()
 ENVIRONMENTS = (new_id(), new_id())
@@ -55,7 +60,7 @@ def listed(index: RunIndex, wanted: RunFilter = ALL, **page: Any) -> list[Run]:
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_records_that_come_twice_and_in_any_order_give_the_same_answers(data: st.DataObject) -> None:
     runs = [new_id() for _ in range(3)]
     records = [one for run in runs for one in life(run)]
@@ -72,6 +77,26 @@ def test_records_that_come_twice_and_in_any_order_give_the_same_answers(data: st
             index.close()
     assert answers[0] == answers[1]
     assert {run.status for run in answers[0][0]} == {"succeeded"}
+
+
+def test_a_queued_run_names_the_one_that_it_waits_behind(index: RunIndex) -> None:
+    def queued(after: float, *, task: str = "t", user: str | None = "ann", **more: Any) -> RunRecord:
+        return record(
+            new_id(), status="queued", attempt=0, task=task, user=user, key="k", queued_at=NOW + after, **more
+        )
+
+    ended, head, second, third = queued(0), queued(1), queued(2), queued(3)
+    other_user, other_task = queued(4, user="ben"), queued(5, task="u")
+    shared, also_shared = queued(6, shared_key=True), queued(7, task="u", user=None, shared_key=True)
+    records = [ended, head, second, third, other_user, other_task, shared, also_shared]
+    ends = [replace(ended, status="succeeded", attempt=1), replace(head, status="waiting", attempt=1)]
+    take(index, records, ends)
+    runs = {run.id: run for run in listed(index)}
+    expected = [None, None, head, head, None, None, None, shared]
+    found = index.ahead_of(ORGANISATION, list(runs.values()))
+    assert found == {
+        (ENVIRONMENTS[0], one.id): ahead.id for one, ahead in zip(records, expected, strict=True) if ahead
+    }
 
 
 def test_a_run_names_the_newest_run_that_runs_it_again(index: RunIndex) -> None:
@@ -112,7 +137,7 @@ def test_a_run_shows_what_became_of_each_of_its_attempts(index: RunIndex) -> Non
     )  # fmt: skip
     assert (found.queued_at, found.input_at) == (int(NOW) * 10**9, 1)
     first, second = attempts(index, found)
-    assert (first.status, first.number, first.trace_id) == ("waiting", 1, "a" * 32)
+    assert (first.status, first.number, first.trace_id) == ("failed", 1, "a" * 32)
     assert first.error is not None
     assert first.error.upstream is not None
     assert first.error.upstream.status == 503
@@ -120,8 +145,30 @@ def test_a_run_shows_what_became_of_each_of_its_attempts(index: RunIndex) -> Non
     assert (second.status, second.error, second.ended_at) == ("succeeded", None, int(NOW + 10) * 10**9)
 
 
+def test_an_attempt_whose_pod_died_has_failed(index: RunIndex) -> None:
+    run = new_id()
+    blocked = RunError(type="PodDiedError", message="it blocked at main.py:3")
+    take(
+        index,
+        [record(run, "running", 1, started_at=NOW)],
+        [record(run, "waiting", 1, error=blocked), record(run, "running", 2, started_at=NOW + 9)],
+    )
+
+    def shown() -> list[tuple[int, str, RunError | None]]:
+        (found,) = listed(index)
+        return [(one.number, one.status, one.error) for one in attempts(index, found)]
+
+    assert shown() == [(1, "failed", blocked), (2, "running", None)]
+    take(index, [record(run, "running", 3, started_at=NOW + 20)], first=3)
+    assert shown() == [(1, "failed", blocked), (2, "failed", POD_DIED), (3, "running", None)]
+    take(index, [record(run, "waiting", 3, next_attempt_at=NOW + 900)], first=4)
+    assert shown()[-1] == (3, "waiting", None), "it waits in its middle"
+    take(index, [record(run, "cancelled", 4)], first=5)
+    assert shown()[2:] == [(3, "failed", POD_DIED), (4, "cancelled", None)]
+
+
 @given(data=st.data())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_a_run_that_has_ended_stays_so_whatever_a_pod_that_began_it_again_reports(
     data: st.DataObject,
 ) -> None:
@@ -150,7 +197,7 @@ def test_a_run_that_has_ended_stays_so_whatever_a_pod_that_began_it_again_report
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_pages_in_either_direction_have_each_run_once_while_others_come(data: st.DataObject) -> None:
     times = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=30))
     first = data.draw(st.integers(1, 7))
@@ -201,7 +248,7 @@ def test_filters_choose_by_what_a_run_is(index: RunIndex) -> None:
         assert index.count(found, 100) == len(listed(index, found))
         return {names[run.id] for run in listed(index, found)}
 
-    assert chosen(status="dead") == {"dead"}
+    assert chosen(statuses=("dead",)) == {"dead"}
     assert chosen(kind="webhook") == {"webhook"}
     assert chosen(task="order.created") == {"dead", "old", "later"}
     assert chosen(user="ben") == {"dead"}
@@ -239,7 +286,8 @@ def test_what_the_stream_has_dropped_is_dropped(index: RunIndex) -> None:
 
 
 def test_the_file_stays_within_its_bound_and_keeps_the_newest(tmp_path: Path) -> None:
-    index = RunIndex(tmp_path / "runs.db", max_bytes=1 << 20)
+    # Hundreds of runs go at once: the bound is to be larger than these.
+    index = RunIndex(tmp_path / "runs.db", max_bytes=3 << 20)
     index.begin(ORGANISATION, "then")
     error = RunError(type="E", message="x" * 1000)
     newest = ""
@@ -248,7 +296,7 @@ def test_the_file_stays_within_its_bound_and_keeps_the_newest(tmp_path: Path) ->
         newest = records[-1].id
         take(index, records, first=number + 1)
         index.bound()
-    assert (tmp_path / "runs.db").stat().st_size < 2 << 20
+    assert (tmp_path / "runs.db").stat().st_size < 4 << 20
     assert newest in {run.id for run in listed(index)}
     index.close()
 
@@ -513,3 +561,39 @@ def test_what_waits_is_counted_by_task_key_and_status_the_oldest_first(index: Ru
     assert found[0].oldest == min(one.oldest for one in found)
     assert len(index.backlog(ORGANISATION, 2)) == 2
     assert index.backlog(OTHER, 10) == []
+
+
+def test_events_that_have_not_ended_are_counted_without_reading_the_others(
+    index: RunIndex, tmp_path: Path
+) -> None:
+    take(
+        index,
+        [record(task="order"), record(task="order", status="waiting", attempt=1), record(task="mail")],
+        [record(task="order", status="succeeded", attempt=1), record(task="nightly", kind="schedule")],
+    )
+    asked: list[str] = []
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
+        connection.set_trace_callback(asked.append)
+        found = counts.waiting_tasks(connection, ORGANISATION, ENVIRONMENTS[0], 10)
+        plan = connection.execute(f"explain query plan {asked[0]}").fetchall()
+    assert found == {"mail": 1, "order": 2}
+    assert "events_not_ended" in plan[0][3]
+
+
+def test_a_file_with_the_tables_of_another_release_is_built_anew(tmp_path: Path) -> None:
+    file = tmp_path / "runs.db"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("create table streams (organisation text)")
+        connection.execute("create table left_over (organisation text)")
+        connection.execute("pragma user_version = 9")
+    index = RunIndex(file, max_bytes=64 << 20)
+    assert index.begin(ORGANISATION, "then") == 0
+    index.close()
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("select name from sqlite_schema where name = 'left_over'").fetchall() == []
+        assert connection.execute("pragma user_version").fetchall() == [(VERSION,)]
+
+
+def test_the_version_of_the_tables_is_one_that_sqlite_keeps() -> None:
+    """SQLite keeps 31 bits, and has 0 in a new file."""
+    assert 0 < VERSION < 2**31

@@ -34,7 +34,7 @@ async def test_the_api_is_unhealthy_only_where_a_restart_helps(
     platform: Any = SimpleNamespace(
         stopping=stopping,
         settings=SimpleNamespace(stale_seconds=90),
-        world=SimpleNamespace(**{"ready": True, "silence": 0.0, "ended": []} | state),
+        cluster=SimpleNamespace(**{"ready": True, "silence": 0.0, "ended": []} | state),
     )
     app = web.Application()
     add_probes(app, platform)

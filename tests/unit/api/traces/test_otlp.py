@@ -67,7 +67,7 @@ _spans = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(_spans, max_size=3))
 def test_protobuf_and_json_say_the_same(spans: list[dict[str, Any]]) -> None:
     from_json = otlp.parse(JSON, body_json(*spans))
@@ -76,7 +76,7 @@ def test_protobuf_and_json_say_the_same(spans: list[dict[str, Any]]) -> None:
     assert len(from_json.spans) + from_json.rejected == len(spans)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_no_bytes_end_in_an_unforeseen_error(body: bytes) -> None:
     for content_type in otlp.CONTENT_TYPES:
@@ -127,7 +127,7 @@ _anything: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_anything)
 def test_no_json_ends_in_an_unforeseen_error(value: Any) -> None:
     wrapped = {"resourceSpans": [{"scopeSpans": [{"spans": [value]}]}]}

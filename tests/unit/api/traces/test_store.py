@@ -104,7 +104,6 @@ def test_before_the_first_span_there_is_nothing(make_store: MakeStore) -> None:
 
 @settings(
     max_examples=15,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -302,3 +301,37 @@ def test_those_who_read_cannot_write(make_store: MakeStore, tmp_path: Path) -> N
         reading(tmp_path / "traces.db", seconds=1) as connection,
     ):
         connection.execute("delete from spans")
+
+
+def test_background_work_is_a_part_of_its_runs_trace_and_no_trace_of_its_own(make_store: MakeStore) -> None:
+    store = make_store()
+    told = [("run.kind", "background"), ("run.task", "forward")]
+    keep(store, make(1), make(2, kind=1, parent_id=b"12345678", trace_id=make(1).trace_id, attributes=told))
+    page = store.runs(OWNER, RunQuery(first=10))
+    assert [span.span_id for span in page.entries] == [make(1).span_id]
+
+
+def test_how_far_a_stream_was_read_is_kept_with_its_spans(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path / "traces.db", Limits())
+    store.start()
+    assert store.begin(OWNER.organisation, "then") == 0
+    store.put(OWNER, [make(1)], seconds=1)
+    store.reached(OWNER.organisation, 7)
+    store.reached(OWNER.organisation, 9)
+    store.stop()
+    again = TraceStore(tmp_path / "traces.db", Limits())
+    assert again.begin(OWNER.organisation, "then") == 9
+    assert again.begin(OWNER.organisation, "made anew") == 0
+
+
+def test_who_reads_a_stream_waits_for_room(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path / "traces.db", Limits(max_queued=10))
+    store.put(OWNER, [make(number) for number in range(1, 9)], seconds=0.1)
+    with pytest.raises(OSError, match="takes no spans"):
+        store.put(OWNER, [make(20), make(21), make(22)], seconds=0.1)
+    store.start()
+    store.put(OWNER, [make(20), make(21), make(22)], seconds=5)
+    assert store.flush()
+    assert store.written == 11
+    assert not store.dropped
+    store.stop()

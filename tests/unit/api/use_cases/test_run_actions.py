@@ -13,7 +13,7 @@ from tieline_api.dependencies import Dependencies
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput
 from tieline_api.runs.model import Attempt, AttemptPage, Run, RunFilter
-from tieline_api.use_cases import run_actions
+from tieline_api.use_cases import bulk_run_actions, run_actions
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.run_records import RunError, RunRecord, StepRecord
@@ -63,8 +63,8 @@ class History:
     def __post_init__(self) -> None:
         self.bulk = asyncio.Semaphore(1)
 
-    async def reported(self, wanted: RunFilter, limit: int) -> list[Run]:
-        return self.runs[:limit]
+    async def actionable(self, wanted: RunFilter, limit: int, *, oldest_first: bool = False) -> list[Run]:
+        return sorted(self.runs, key=lambda run: run.position, reverse=not oldest_first)[:limit]
 
     async def attempts(self, organisation: str, run: Run, **_most: int) -> AttemptPage:
         return AttemptPage([Attempt(number=3, status=run.status, steps=[STEP])])
@@ -116,16 +116,35 @@ async def test_of_many_runs_those_are_discarded_that_are_dead_and_were_not_yet()
     history = History([*dead, run_of(discarded_at=1), run_of("failed"), run_of("queued")])
     platform, engine = platform_of(history)
     wanted = RunFilter(organisation=ORGANISATION)
-    counted = await run_actions.discard_all(platform, wanted, dry_run=True)
-    assert (counted, engine.purged) == (run_actions.Affected(3, 3, more=False), [])
-    assert await run_actions.discard_all(platform, wanted, dry_run=False) == counted
+    counted = await bulk_run_actions.discard_all(platform, wanted, dry_run=True)
+    assert (counted, engine.purged) == (bulk_run_actions.Affected(3, 3, more=False), [])
+    assert await bulk_run_actions.discard_all(platform, wanted, dry_run=False) == counted
     assert {run.id for run in dead} == {record.id for record in history.written}
+
+
+async def test_many_are_replayed_in_the_order_in_which_they_were_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = [run_of(key=key, queued_at=number) for number in range(20) for key in ("ann", "ben", None)]
+    platform, _ = platform_of(History(runs[::-1]))
+    replayed: list[Run] = []
+
+    async def replay(_platform: object, _organisation: str, run: Run, *, once: bool) -> None:
+        for _ in range(run.queued_at % 3):  # later ones may take less time
+            await asyncio.sleep(0)
+        replayed.append(run)
+
+    monkeypatch.setattr(bulk_run_actions, "replay", replay)
+    await bulk_run_actions.replay_all(platform, RunFilter(organisation=ORGANISATION), dry_run=False)
+    for key in ("ann", "ben"):
+        assert [run for run in replayed if run.key == key] == [run for run in runs if run.key == key]
+    assert len(replayed) == len(runs)
 
 
 async def test_replaying_many_leaves_out_what_was_discarded() -> None:
     history = History([run_of(), run_of(discarded_at=1)])
     platform, _ = platform_of(history)
-    counted = await run_actions.replay_all(platform, RunFilter(organisation=ORGANISATION), dry_run=True)
+    counted = await bulk_run_actions.replay_all(platform, RunFilter(organisation=ORGANISATION), dry_run=True)
     assert (counted.count, counted.skipped) == (1, 1)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tieline_api.cluster.writer import Writer
 from tieline_api.conversion.schedules import ScheduleRequest, requests_of
 from tieline_api.errors import ApiError
-from tieline_api.store.schedules import ScheduleProgress
-from tieline_api.store.writer import Writer
+from tieline_api.state.schedules import ScheduleProgress
 from tieline_api.use_cases.schedule_requests import MAX_WAITING, request_run
 from tieline_core.identity.ids import new_id
 from tieline_core.kubernetes import Applied, Conflict, Resource
@@ -64,9 +64,9 @@ async def _nothing_begun(_environment: str, _schedule: str) -> ScheduleProgress:
 
 async def _press(server: Server, users: Sequence[str], *, replicas: int = 2) -> list[bool | BaseException]:
     """What each press is told: all at the same moment, through the replicas in turn."""
-    world = SimpleNamespace(projects=Informer())
+    cluster = SimpleNamespace(projects=Informer())
     platforms: list[Any] = [
-        SimpleNamespace(world=world, writer=Writer(server, pause=_shorter))  # type: ignore[arg-type]
+        SimpleNamespace(cluster=cluster, writer=Writer(server, pause=_shorter))  # type: ignore[arg-type]
         for _ in range(replicas)
     ]
 

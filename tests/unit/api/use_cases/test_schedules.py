@@ -18,8 +18,9 @@ from tieline_api.conversion.schedules import (
     requests_text,
     schedule_controls,
 )
-from tieline_api.store.schedules import RegisteredSchedule, ScheduleProgress
-from tieline_api.use_cases.schedule_times import due_times
+from tieline_api.errors import ApiError
+from tieline_api.state.schedule_times import due_times
+from tieline_api.state.schedules import RegisteredSchedule, ScheduleProgress, parse_schedules
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -33,6 +34,26 @@ def project(text: str = "[]", **environment: Any) -> dict[str, Any]:
         "metadata": {"name": "orders", "annotations": {REQUESTS: text}},
         "spec": {"environments": [{"name": "production", **environment}]},
     }
+
+
+@pytest.mark.parametrize(
+    ("cron", "timezone", "reason"),
+    [
+        ("0 * * * *", "../../etc/passwd", "time zone"),
+        ("0 * * * *", "/etc/passwd", "time zone"),
+        ("0 * * * *", "Europe/Nowhere", "time zone"),
+        ("61 * * * *", "UTC", "bad minute"),
+        ("often", "UTC", "fields"),
+        ("0 0 30 2 *", "UTC", "bad day"),
+    ],
+)
+def test_a_pod_registers_no_schedule_that_never_runs(cron: str, timezone: str, reason: str) -> None:
+    sound = {"name": "sync", "cron": "*/10 * * * *", "timezone": "Europe/Berlin", "activations": "static"}
+    (found,) = parse_schedules([sound])
+    assert found.timezone == "Europe/Berlin"
+    with pytest.raises(ApiError, match=reason) as refused:
+        parse_schedules([sound, {**sound, "name": "other", "cron": cron, "timezone": timezone}])
+    assert [one.field for one in refused.value.fields] == ["schedules[1]"]
 
 
 @pytest.mark.parametrize(

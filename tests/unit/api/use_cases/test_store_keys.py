@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tieline_api.errors import ApiError
 from tieline_api.schemas.store import StoreFilter, StoreList, StorePage
-from tieline_api.use_cases.store_keys import page_of, selected
+from tieline_api.state.store_keys import page_of, selected
 
 PARTS = st.text(st.characters(exclude_categories=("C", "Zs", "Zl", "Zp"), exclude_characters="/"), min_size=1)
 KEYS = st.sets(st.lists(PARTS, min_size=1, max_size=3).map("/".join), max_size=25)

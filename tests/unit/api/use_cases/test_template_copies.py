@@ -40,8 +40,8 @@ class Writer:
 
 
 def platform_of(writer: Writer, *there: dict[str, Any]) -> Dependencies:
-    world = SimpleNamespace(templates=None, referring=lambda *_: list(there))
-    return cast(Dependencies, SimpleNamespace(world=world, writer=writer))
+    cluster = SimpleNamespace(templates=None, referring=lambda *_: list(there))
+    return cast(Dependencies, SimpleNamespace(cluster=cluster, writer=writer))
 
 
 async def copied(platform: Dependencies, *templates: dict[str, Any]) -> tuple[str, ...]:

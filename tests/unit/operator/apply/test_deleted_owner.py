@@ -50,17 +50,17 @@ def changed(**metadata: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_child_that_was_deleted(live: dict[str, Any] | None, made: bool) -> None:
-    world = FakeCluster()
-    events = EventRecorder(world)
-    drifts = DriftReporter(world, events)
-    applier = Applier(world, world, world, events, drifts)
+    cluster = FakeCluster()
+    events = EventRecorder(cluster)
+    drifts = DriftReporter(cluster, events)
+    applier = Applier(cluster, cluster, cluster, events, drifts)
     if live is not None:
-        world.put(PROJECTS, live)
+        cluster.put(PROJECTS, live)
     drifts.gone(DEPLOYMENTS, {**DESIRED, "metadata": {**DESIRED["metadata"], "uid": "7"}})
     plan = Plan(
         outcome=ready("Running", "It runs"),
         children=(Child(resource=DEPLOYMENTS, desired=DESIRED, actual=None),),
     )
     await applier.carry_out(PROJECTS, PROJECT, plan, NOW)
-    assert bool(world.objects[DEPLOYMENTS]) is made
-    assert bool(world.posted) is made
+    assert bool(cluster.objects[DEPLOYMENTS]) is made
+    assert bool(cluster.posted) is made

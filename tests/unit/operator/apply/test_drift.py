@@ -36,24 +36,24 @@ def managed(manager: str, fields: dict[str, Any], subresource: str = "") -> dict
 
 
 class Telling:
-    """DriftReporter over a world in memory, at a time that the test sets, and what is told."""
+    """DriftReporter over a cluster in memory, at a time that the test sets, and what is told."""
 
     def __init__(self) -> None:
-        self.world = FakeCluster()
+        self.cluster = FakeCluster()
         self.now = 1000.0
         self.counted: list[tuple[str, str]] = []
         self.drifts = DriftReporter(
-            self.world,
-            EventRecorder(self.world),
+            self.cluster,
+            EventRecorder(self.cluster),
             lambda kind, what: self.counted.append((kind, what)),
             clock=lambda: self.now,
         )
 
     @property
     def told(self) -> list[str]:
-        assert all(event["reason"] == "DriftRepaired" for event in self.world.posted)
-        assert all(event["type"] == "Warning" for event in self.world.posted)
-        return [event["note"] for event in self.world.posted]
+        assert all(event["reason"] == "DriftRepaired" for event in self.cluster.posted)
+        assert all(event["type"] == "Warning" for event in self.cluster.posted)
+        return [event["note"] for event in self.cluster.posted]
 
     async def changed(
         self,
@@ -63,7 +63,7 @@ class Telling:
         resource: Resource = DEPLOYMENTS,
     ) -> None:
         live = {**actual, "metadata": {**actual["metadata"], "managedFields": list(managers)}}
-        self.world.put(resource, live)
+        self.cluster.put(resource, live)
         drift = await self.drifts.changed(resource, desired, actual)
         if drift:
             await self.drifts.report(DEPLOYMENTS, OWNER, drift)
@@ -115,7 +115,7 @@ async def test_who_it_was_is_left_out_where_it_cannot_be_asked(telling: Telling)
     async def away(*_: Any) -> Any:
         raise Unavailable("away")
 
-    telling.world.get = away  # type: ignore[method-assign]
+    telling.cluster.get = away  # type: ignore[method-assign]
     desired = wanted()
     await telling.changed(desired, found(desired, replicas=3))
     assert "was changed, and" in telling.told[0]
@@ -160,7 +160,7 @@ async def test_a_deleted_child_is_told_once_it_is_made_again(telling: Telling) -
     telling.drifts.gone(DEPLOYMENTS, found(desired))
     await telling.missing(desired)
     assert telling.told == [
-        "Deployment orders-production was deleted by somebody else, and has been made again"
+        "Deployment orders-production was deleted by another client and has been recreated"
     ]
     await telling.missing(desired)
     assert telling.counted == [("Deployment", "deleted")]

@@ -26,26 +26,26 @@ WRITES: dict[str, Callable[[LeaderGuardedClient], Awaitable[Any]]] = {
 async def test_nothing_is_written_without_leadership(
     write: Callable[[LeaderGuardedClient], Awaitable[Any]], left: float
 ) -> None:
-    world = FakeCluster()
-    with pytest.raises(NotLeaderError, match="does not lead"):
-        await write(LeaderGuardedClient(world, lambda: left))
-    assert world.writes == 0
+    cluster = FakeCluster()
+    with pytest.raises(NotLeaderError, match="no longer leads"):
+        await write(LeaderGuardedClient(cluster, lambda: left))
+    assert cluster.writes == 0
 
 
 async def test_a_write_gets_through_while_leadership_is_sure() -> None:
-    world = FakeCluster()
-    fenced = LeaderGuardedClient(world, lambda: 5.0)
+    cluster = FakeCluster()
+    fenced = LeaderGuardedClient(cluster, lambda: 5.0)
     await WRITES["create"](fenced)
     await WRITES["delete"](fenced)
-    assert world.requests == {"create": 1, "delete": 1}
+    assert cluster.requests == {"create": 1, "delete": 1}
 
 
 async def test_a_write_that_hangs_is_cut_off_before_another_may_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = FakeCluster()
+    cluster = FakeCluster()
 
     async def hang(*_: Any, **__: Any) -> Any:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(world, "apply", hang)
+    monkeypatch.setattr(cluster, "apply", hang)
     with pytest.raises(NotLeaderError, match="cut off"):
-        await asyncio.wait_for(WRITES["apply"](LeaderGuardedClient(world, lambda: 0.02)), 5)
+        await asyncio.wait_for(WRITES["apply"](LeaderGuardedClient(cluster, lambda: 0.02)), 5)

@@ -12,19 +12,16 @@ from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, project
 from tests.unit.operator.project_fixtures import change, reconciling, running, source
 from tests.unit.operator.reconcile_loop import ReconcileLoop
-from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.identity.names import (
     ENVIRONMENT_ID_LABEL,
     PROJECT_LABEL,
     label_value,
-    legacy_workload_name,
     workload_name,
 )
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 
 NAME = workload_name("order-sync", "production")
-LEGACY = legacy_workload_name("order-sync", "production")
 PRIMARY_RESOURCES = project()
 MANAGED_RESOURCES = (r.SERVICE_ACCOUNTS, r.NETWORK_POLICIES, r.SERVICES, r.DEPLOYMENTS)
 
@@ -51,15 +48,15 @@ def put(
     there: ReconcileLoop, resource: Resource, obj: dict[str, Any], *, seen: bool = True
 ) -> dict[str, Any]:
     """Puts it into the cluster, and into the cache where it is ``seen``; a copy to compare with."""
-    there.world.put(resource, obj)
+    there.cluster.put(resource, obj)
     if not seen:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
-        there.world.behind.setdefault(resource, {})[key] = None
+        there.cluster.behind.setdefault(resource, {})[key] = None
     return copy.deepcopy(obj)
 
 
 def names(there: ReconcileLoop, resource: Resource) -> set[str]:
-    return {name for _, name in there.world.objects[resource]}
+    return {name for _, name in there.cluster.objects[resource]}
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["seen", "not in the cache"])
@@ -71,17 +68,17 @@ async def test_what_another_object_controls_is_left_as_it_is_and_told(resource: 
     labels = {PROJECT_LABEL: "order-sync"} if seen else {}
     before = put(there, resource, theirs(resource, owner("Rollout"), **labels), seen=seen)
     await there.until_quiet()
-    assert there.world.objects[resource][NAMESPACE, NAME] == before
+    assert there.cluster.objects[resource][NAMESPACE, NAME] == before
     status, reason, message = there.ready(r.PROJECTS, "order-sync")
     assert (status, reason) == ("False", "NotOwned")
     assert f'{resource.kind} "{NAME}" belongs to Rollout "other"' in message
-    assert "NotOwned" in [event["reason"] for event in there.world.posted]
+    assert "NotOwned" in [event["reason"] for event in there.cluster.posted]
     await there.once(r.PROJECTS, "order-sync")
     assert there.requeue_after is not None
     assert there.requeue_after <= 60
 
-    there.world.remove(resource, NAME)
-    there.world.behind.clear()
+    there.cluster.remove(resource, NAME)
+    there.cluster.behind.clear()
     await there.until_quiet()
     assert names(there, resource) == {NAME}
     assert there.ready(r.PROJECTS, "order-sync")[0] == "Unknown", "the rollout has begun"
@@ -91,18 +88,18 @@ async def test_what_nobody_owns_is_not_taken_over_either() -> None:
     there = reconciling(project())
     before = put(there, r.DEPLOYMENTS, theirs(r.DEPLOYMENTS), seen=False)
     await there.until_quiet()
-    assert there.world.objects[r.DEPLOYMENTS][NAMESPACE, NAME] == before
+    assert there.cluster.objects[r.DEPLOYMENTS][NAMESPACE, NAME] == before
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "NotOwned")
-    assert "belongs to nobody" in there.ready(r.PROJECTS, "order-sync")[2]
+    assert "has no owner" in there.ready(r.PROJECTS, "order-sync")[2]
 
 
 async def test_what_lost_its_owner_and_is_of_this_environment_is_adopted() -> None:
     there = await running()
     for resource in MANAGED_RESOURCES:
-        del there.world.edited(resource, NAME)["metadata"]["ownerReferences"]
+        del there.cluster.edited(resource, NAME)["metadata"]["ownerReferences"]
     await there.until_quiet()
     for resource in MANAGED_RESOURCES:
-        (reference,) = there.world.objects[resource][NAMESPACE, NAME]["metadata"]["ownerReferences"]
+        (reference,) = there.cluster.objects[resource][NAMESPACE, NAME]["metadata"]["ownerReferences"]
         assert (reference["uid"], reference["controller"]) == (PRIMARY_RESOURCES["metadata"]["uid"], True)
     assert there.ready(r.PROJECTS, "order-sync")[0] == "True"
 
@@ -110,26 +107,26 @@ async def test_what_lost_its_owner_and_is_of_this_environment_is_adopted() -> No
 async def test_what_was_replaced_since_the_cache_saw_it_is_left_as_it_is() -> None:
     there = await running()
     key = NAMESPACE, NAME
-    there.world.behind[r.DEPLOYMENTS] = {key: there.world.objects[r.DEPLOYMENTS][key]}
+    there.cluster.behind[r.DEPLOYMENTS] = {key: there.cluster.objects[r.DEPLOYMENTS][key]}
     before = put(there, r.DEPLOYMENTS, theirs(r.DEPLOYMENTS, owner()))
     change(there, runtime={"replicas": 3})
     await there.once(r.PROJECTS, "order-sync")
-    assert there.world.objects[r.DEPLOYMENTS][key] == before
+    assert there.cluster.objects[r.DEPLOYMENTS][key] == before
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "NotOwned")
 
 
 async def test_what_was_deleted_since_the_cache_saw_it_is_made_again() -> None:
     there = await running()
     key = NAMESPACE, NAME
-    there.world.behind[r.DEPLOYMENTS] = {key: there.world.objects[r.DEPLOYMENTS].pop(key)}
+    there.cluster.behind[r.DEPLOYMENTS] = {key: there.cluster.objects[r.DEPLOYMENTS].pop(key)}
     change(there, runtime={"replicas": 3})
     await there.once(r.PROJECTS, "order-sync")
-    assert there.world.objects[r.DEPLOYMENTS][key]["spec"]["replicas"] == 3
+    assert there.cluster.objects[r.DEPLOYMENTS][key]["spec"]["replicas"] == 3
 
 
 async def test_an_own_child_that_the_cache_does_not_know_yet_is_no_obstacle() -> None:
     there = await running()
-    there.world.behind[r.SERVICES] = {(NAMESPACE, NAME): None}
+    there.cluster.behind[r.SERVICES] = {(NAMESPACE, NAME): None}
     await there.once(r.PROJECTS, "order-sync")
     assert there.ready(r.PROJECTS, "order-sync")[1] != "NotOwned"
 
@@ -143,7 +140,7 @@ async def test_what_a_deleted_project_of_the_same_name_leaves_is_waited_for() ->
     assert "Kubernetes removes it" in message
     await there.once(r.PROJECTS, "order-sync")
     assert there.requeue_after == 2
-    there.world.remove(r.DEPLOYMENTS, NAME)
+    there.cluster.remove(r.DEPLOYMENTS, NAME)
     await there.until_quiet()
     assert there.deployment() is not None
 
@@ -179,53 +176,6 @@ async def test_new_environments_get_names_with_64_bits_of_hash() -> None:
     assert there.environment()["workload"] == NAME
 
 
-@pytest.mark.parametrize("known", ["by its children", "by its status", "without an owner"])
-async def test_a_workload_of_an_earlier_release_keeps_its_name(known: str) -> None:
-    there = reconciling(project())
-    labels = {
-        PROJECT_LABEL: "order-sync",
-        ENVIRONMENT_ID_LABEL: environment_id(object_id(PRIMARY_RESOURCES), "production"),
-    }
-    if known == "by its status":
-        item = {"name": "production", "id": labels[ENVIRONMENT_ID_LABEL], "status": "running"}
-        times = dict.fromkeys(("createdAt", "updatedAt"), "2026-01-01T00:00:00Z")
-        there.world.edited(r.PROJECTS, "order-sync")["status"] = {"environments": [{**item, **times}]}
-    else:
-        references = (
-            [owner(name="order-sync", uid=PRIMARY_RESOURCES["metadata"]["uid"])]
-            if "children" in known
-            else []
-        )
-        put(there, r.SERVICES, theirs(r.SERVICES, *references, name=LEGACY, **labels))
-    await there.until_quiet()
-    there.kubelet()
-    await there.until_quiet()
-    assert all(names(there, resource) == {LEGACY} for resource in MANAGED_RESOURCES)
-    assert there.environment()["workload"] == LEGACY
-    assert there.ready(r.PROJECTS, "order-sync")[0] == "True"
-
-    for resource in MANAGED_RESOURCES:
-        there.world.remove(resource, LEGACY)
-    await there.until_quiet()
-    assert names(there, r.DEPLOYMENTS) == {LEGACY}, "once recorded it stays"
-
-
-async def test_of_two_projects_with_one_earlier_name_the_second_gets_a_new_one() -> None:
-    there = reconciling(project())
-    times = dict.fromkeys(("createdAt", "updatedAt"), "2026-01-01T00:00:00Z")
-    item = {
-        "name": "production",
-        "id": environment_id(object_id(PRIMARY_RESOURCES), "production"),
-        "status": "draft",
-    }
-    there.world.edited(r.PROJECTS, "order-sync")["status"] = {"environments": [{**item, **times}]}
-    before = put(there, r.DEPLOYMENTS, theirs(r.DEPLOYMENTS, owner(), name=LEGACY))
-    await there.until_quiet()
-    assert there.world.objects[r.DEPLOYMENTS][NAMESPACE, LEGACY] == before
-    assert names(there, r.DEPLOYMENTS) == {LEGACY, NAME}
-    assert there.environment()["workload"] == NAME
-
-
 async def test_projects_whose_long_names_begin_alike_both_run() -> None:
     prefix = "orders-of-the-northern-warehouse-and-its-shops"
     first, second = f"{prefix}-in-june", f"{prefix}-in-july"
@@ -236,11 +186,11 @@ async def test_projects_whose_long_names_begin_alike_both_run() -> None:
     owners = {
         one["uid"]
         for resource in (r.CONFIG_MAPS, r.PROJECT_VERSIONS)
-        for obj in there.world.objects[resource].values()
+        for obj in there.cluster.objects[resource].values()
         for one in obj["metadata"]["ownerReferences"]
     }
     assert owners == {
-        there.world[r.PROJECTS].get(NAMESPACE, name)["metadata"]["uid"] for name in (first, second)
+        there.cluster[r.PROJECTS].get(NAMESPACE, name)["metadata"]["uid"] for name in (first, second)
     }
     assert {there.ready(r.PROJECTS, name)[1] for name in (first, second)} == {"Starting"}
 
@@ -261,32 +211,22 @@ async def test_pods_of_a_project_with_the_same_label_are_not_taken_for_its_own()
     first, second = _alike()
     there = reconciling(project(first), project(second))
     await there.until_quiet()
-    _, deployed = min(there.world.objects[r.DEPLOYMENTS])
-    template = there.world.objects[r.DEPLOYMENTS][NAMESPACE, deployed]["spec"]["template"]["metadata"]
+    _, deployed = min(there.cluster.objects[r.DEPLOYMENTS])
+    template = there.cluster.objects[r.DEPLOYMENTS][NAMESPACE, deployed]["spec"]["template"]["metadata"]
     metadata = {**template, "name": "pod", "namespace": NAMESPACE, "uid": "pod", "resourceVersion": "1"}
     metadata["creationTimestamp"] = there.now.isoformat()
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    there.world.put(r.PODS, {"metadata": metadata, "status": ready})
+    there.cluster.put(r.PODS, {"metadata": metadata, "status": ready})
     await there.until_quiet()
     states = sorted(there.environment(project=name)["status"] for name in (first, second))
     assert states == ["draft", "running"]
 
 
-async def test_a_version_that_lost_a_file_of_an_earlier_name_gets_it_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    name = "orders-of-the-northern-warehouse-and-its-shops"
-    with monkeypatch.context() as earlier:
-        earlier.setattr(
-            "tieline_core.project_files.config_maps._short", lambda project: project[:40].rstrip("-.")
-        )
-        there = reconciling(project(name))
-        await there.until_quiet()
-    (config_map,) = names(there, r.CONFIG_MAPS)
-    (version,) = names(there, r.PROJECT_VERSIONS)
+async def test_a_version_that_lost_a_file_gets_it_back() -> None:
+    there = reconciling(project("orders-of-the-northern-warehouse-and-its-shops"))
     await there.until_quiet()
-    assert names(there, r.PROJECT_VERSIONS) == {version}, "an upgrade makes no version of the same files"
-    there.world.remove(r.CONFIG_MAPS, config_map)
+    (config_map,) = names(there, r.CONFIG_MAPS)
+    there.cluster.remove(r.CONFIG_MAPS, config_map)
     await there.until_quiet()
     assert names(there, r.CONFIG_MAPS) == {config_map}
 
@@ -301,7 +241,7 @@ async def _names_of_files(text: str) -> tuple[str, str]:
     return config_map, version
 
 
-def _stored(world: FakeCluster, resource: Resource, name: str, owners: list[Any], **content: Any) -> None:
+def _stored(cluster: FakeCluster, resource: Resource, name: str, owners: list[Any], **content: Any) -> None:
     metadata = {
         "name": name,
         "namespace": NAMESPACE,
@@ -310,7 +250,7 @@ def _stored(world: FakeCluster, resource: Resource, name: str, owners: list[Any]
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "ownerReferences": owners,
     }
-    world.put(
+    cluster.put(
         resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
     )
 
@@ -320,12 +260,12 @@ async def test_a_config_map_in_the_way_of_files_is_told_and_not_used(owned: bool
     config_map, _ = await _names_of_files("print('one')\n")
     there = reconciling(project(source=source("print('one')\n")))
     owners = [owner()] if owned else []
-    _stored(there.world, r.CONFIG_MAPS, config_map, owners, binaryData={"main.py": "cHJpbnQoJ2V2aWwnKQ=="})
+    _stored(there.cluster, r.CONFIG_MAPS, config_map, owners, binaryData={"main.py": "cHJpbnQoJ2V2aWwnKQ=="})
     await there.until_quiet()
     expected = "NotOwned" if owned else "ContentDiffers"
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", expected)
     assert not names(there, r.PROJECT_VERSIONS), "no version refers to what somebody else wrote"
-    there.world.remove(r.CONFIG_MAPS, config_map)
+    there.cluster.remove(r.CONFIG_MAPS, config_map)
     await there.until_quiet()
     assert names(there, r.PROJECT_VERSIONS)
 
@@ -334,7 +274,7 @@ async def test_a_version_in_the_way_is_told() -> None:
     _, version = await _names_of_files("print('one')\n")
     there = reconciling(project(source=source("print('one')\n")))
     spec = {"projectRef": {"name": "other"}, "digest": "0" * 64, "configMaps": []}
-    _stored(there.world, r.PROJECT_VERSIONS, version, [owner()], spec=spec)
+    _stored(there.cluster, r.PROJECT_VERSIONS, version, [owner()], spec=spec)
     await there.once(r.PROJECTS, "order-sync")
     status, reason, message = there.ready(r.PROJECTS, "order-sync")
     assert (status, reason) == ("False", "NotOwned")

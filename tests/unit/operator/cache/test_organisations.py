@@ -1,4 +1,4 @@
-"""An organisation's id is one namespace's: the oldest that carries it."""
+"""An organisation's id is one namespace's: the oldest that carries it, while nothing is recorded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tieline_operator.metrics import Metrics
 OTHER = "01BX5ZZKBKACTAV9WEVGEMMVRZ"
 
 
-def world(*, older: bool = True) -> FakeCluster:
+def cluster(*, older: bool = True) -> FakeCluster:
     found = FakeCluster(project())
     found.put(r.NAMESPACES, namespace(age=100))
     found.put(r.NAMESPACES, namespace("first", age=200 if older else 50))
@@ -38,11 +38,11 @@ def world(*, older: bool = True) -> FakeCluster:
 
 
 async def test_a_project_is_told_that_an_older_namespace_has_the_id_and_runs_once_it_has_its_own() -> None:
-    there = ReconcileLoop(world())
+    there = ReconcileLoop(cluster())
     await there.until_quiet()
     status, reason, message = there.ready(r.PROJECTS, "order-sync")
     assert (status, reason) == ("False", "OrganisationTaken")
-    assert "older namespace first" in message
+    assert "the namespace first is" in message
     assert f"kubectl label --overwrite namespace {NAMESPACE} tieline.dev/organisation=" in message
     assert there.deployment() is None
 
@@ -51,7 +51,7 @@ async def test_a_project_is_told_that_an_older_namespace_has_the_id_and_runs_onc
 
 
 async def test_what_runs_goes_on_when_an_older_namespace_comes_to_carry_the_id() -> None:
-    there = ReconcileLoop(world(older=False))
+    there = ReconcileLoop(cluster(older=False))
     await there.until_quiet()
     there.kubelet()
     await there.until_quiet()
@@ -65,43 +65,43 @@ async def test_what_runs_goes_on_when_an_older_namespace_comes_to_carry_the_id()
 
 @pytest.mark.parametrize("older", [True, False])
 def test_all_look_ups_agree_on_who_has_the_id(older: bool) -> None:
-    there = world(older=older)
+    there = cluster(older=older)
     directory = CacheDirectory(there)
     winner, other = ("first", NAMESPACE) if older else (NAMESPACE, "first")
     assert directory.namespace_of(ORGANISATION) == winner
     assert directory.organisation_of(winner) == ORGANISATION
     assert directory.organisation_of(other) is None
-    assert list(duplicates(there[r.NAMESPACES])) == [other]
+    assert list(duplicates(there)) == [other]
 
 
 def test_a_duplicate_is_in_a_metric_and_in_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    there = world()
+    there = cluster()
     metrics = Metrics(object_names=True)
-    metrics.watch_organisations(lambda: duplicates(there[r.NAMESPACES]))
-    labels = {"namespace": NAMESPACE, "object_namespace": NAMESPACE, "older": "first"}
+    metrics.watch_organisations(lambda: duplicates(there))
+    labels = {"namespace": NAMESPACE, "object_namespace": NAMESPACE, "holder": "first"}
     assert metrics.registry.get_sample_value("tieline_operator_duplicate_organisations", labels) == 1
 
-    telling = DuplicateOrganisationLog(there[r.NAMESPACES])
+    telling = DuplicateOrganisationLog(there)
     mine, first = namespace(age=100), namespace("first", age=200)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             telling.changed(Change(old=None, new=first))
             telling.changed(Change(old=mine, new=mine))
     assert len(caplog.records) == 1
-    assert vars(caplog.records[0]) | {"namespace": NAMESPACE, "older": "first"} == vars(caplog.records[0])
+    assert vars(caplog.records[0]) | {"namespace": NAMESPACE, "holder": "first"} == vars(caplog.records[0])
 
     there.put(r.NAMESPACES, namespace(age=100, organisation=OTHER))
     assert metrics.registry.get_sample_value("tieline_operator_duplicate_organisations", labels) is None
 
 
 def test_both_namespaces_are_told_by_events_once_and_again_by_a_replica_that_takes_over() -> None:
-    there = world()
+    there = cluster()
     told: list[tuple[str, str, str]] = []
 
     def post(about: Mapping[str, Any], condition: Mapping[str, str]) -> None:
         told.append((about["metadata"]["name"], condition["reason"], condition["message"]))
 
-    telling = DuplicateOrganisationLog(there[r.NAMESPACES], post)
+    telling = DuplicateOrganisationLog(there, post)
     mine, first = namespace(age=100), namespace("first", age=200)
     for one in (mine, first, mine):
         telling.changed(Change(old=None, new=one))
@@ -109,7 +109,7 @@ def test_both_namespaces_are_told_by_events_once_and_again_by_a_replica_that_tak
         (NAMESPACE, "OrganisationTaken"),
         ("first", "OrganisationTaken"),
     ]
-    assert "The older namespace first has the organisation id" in told[0][2]
+    assert "The namespace first has the organisation id" in told[0][2]
     assert NAMESPACE not in told[1][2]
 
     telling.lead()
@@ -119,6 +119,32 @@ def test_both_namespaces_are_told_by_events_once_and_again_by_a_replica_that_tak
     telling.changed(Change(old=mine, new=namespace(age=100, organisation=OTHER)))
     telling.lead()
     assert len(told) == 4
+
+
+def test_the_namespace_that_is_recorded_gets_no_warning_at_a_start() -> None:
+    there = cluster()
+    told: list[tuple[str, str]] = []
+    telling = DuplicateOrganisationLog(
+        there, lambda about, condition: told.append((about["metadata"]["name"], condition["message"]))
+    )
+    mine = namespace(age=100)
+    telling.changed(Change(old=None, new=mine))
+    stored = {
+        "metadata": {
+            "name": "tieline-organisations",
+            "namespace": "tieline-system",
+            "uid": "records",
+            "resourceVersion": "7",
+        },
+        "data": {ORGANISATION: NAMESPACE},
+    }
+    there.put(r.ORGANISATION_RECORDS, stored)
+    # The records are read after the namespaces.
+    telling.recorded(Change(old=None, new=stored))
+    told.clear()
+    telling.lead()
+    assert [name for name, _ in told] == ["first", NAMESPACE]
+    assert f"The namespace {NAMESPACE} has the organisation id" in told[0][1]
 
 
 def test_an_event_about_a_namespace_is_in_that_namespace() -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from tests.unit.operator.reconcile_loop import CONFIG
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, PROJECT_LABEL
 from tieline_core.kubernetes import Change
 from tieline_core.kubernetes.resources import DEPLOYMENTS, PROJECTS
 from tieline_operator.apply.plan import Key
-from tieline_operator.config import Config
 from tieline_operator.controller.manager import Manager
 from tieline_operator.metrics import Metrics
 
@@ -52,7 +52,7 @@ class Looks:
 
 @pytest.fixture
 def leading(monkeypatch: pytest.MonkeyPatch) -> tuple[Manager, Looks]:
-    config = Config(runtime_image="runtime:1", api_url="http://api", leader_elect=False)
+    config = CONFIG.model_copy(update={"leader_elect": False})
     service = Manager(config, cast("Kube", SimpleNamespace(requests=Counter())), Metrics())
     looks = Looks()
     monkeypatch.setattr(service, "queue", looks)

@@ -21,20 +21,20 @@ from tieline_operator.reconcilers.project.files import ProjectFiles
 
 
 async def test_files_are_digested_once_for_each_state_of_a_project_and_no_former_state_is_kept() -> None:
-    world = FakeCluster()
-    world.put_config_map("code", {MAIN: "print(1)"})
-    code = ProjectFiles(world)
+    cluster = FakeCluster()
+    cluster.put_config_map("code", {MAIN: "print(1)"})
+    code = ProjectFiles(cluster)
     states = [
         Project.read({**found, "metadata": {**found["metadata"], "generation": generation}})
         for generation in (1, 2, 3)
         for found in [project(source={"configMaps": [{"name": "code"}]})]
     ]
     for state in states:
-        before = world.reads
+        before = cluster.reads
         first = await code.current(state, lambda: None)
-        assert world.reads == before + 1
+        assert cluster.reads == before + 1
         assert await code.current(state, lambda: None) == first
-        assert world.reads == before + 1, "it is remembered"
+        assert cluster.reads == before + 1, "it is remembered"
     assert len(code._digests) == 1
     code.forget(states[0].metadata.uid)
     assert len(code._digests) == 0

@@ -11,15 +11,15 @@ from tieline_core.kubernetes import resources as r
 
 async def test_what_vanishes_with_its_namespace_is_not_made_again_and_is_no_failure() -> None:
     there = ReconcileLoop(FakeCluster(project()))
-    there.world.put(r.NAMESPACES, namespace())
+    there.cluster.put(r.NAMESPACES, namespace())
     await there.until_quiet()
     there.kubelet()
     await there.until_quiet()
     going = namespace()
     going["metadata"]["deletionTimestamp"] = format_time(NOW)
-    there.world.put(r.NAMESPACES, going)
-    there.world.objects[r.DEPLOYMENTS].clear()
-    there.world.objects[r.PROJECT_VERSIONS].clear()
+    there.cluster.put(r.NAMESPACES, going)
+    there.cluster.objects[r.DEPLOYMENTS].clear()
+    there.cluster.objects[r.PROJECT_VERSIONS].clear()
 
     assert await there.until_quiet() == 0
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("True", "Running")

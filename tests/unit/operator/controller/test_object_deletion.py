@@ -34,5 +34,5 @@ async def test_writing_to_an_object_that_has_just_gone_is_no_failure(labels: dic
 
     await there.once(r.SYSTEMS, obj["metadata"]["name"])
 
-    assert there.world.writes == 0
+    assert there.cluster.writes == 0
     assert there.requeue_after is None

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit.operator.reconcile_loop import CONFIG
 from tieline_core.kubernetes import Change, Kube
 from tieline_core.kubernetes.resources import END_USERS
 from tieline_operator.apply.plan import Key
-from tieline_operator.config import Config
 from tieline_operator.controller.manager import Manager
 from tieline_operator.metrics import Metrics
 
@@ -32,7 +32,7 @@ KEY = Key("EndUser", "acme", "ann")
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> tuple[Manager, list[Key]]:
     """A leading operator whose cache is behind, and the keys that it is to look at."""
-    config = Config(runtime_image="runtime:1", api_url="http://api", leader_elect=False)
+    config = CONFIG.model_copy(update={"leader_elect": False})
     service = Manager(config, cast("Kube", SimpleNamespace(requests=Counter())), Metrics())
     keys: list[Key] = []
     monkeypatch.setattr(service, "queue", SimpleNamespace(add=keys.append))

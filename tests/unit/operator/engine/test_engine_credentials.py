@@ -7,13 +7,18 @@ import io
 import json
 import stat
 import tarfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tieline_core.engine.trust import EngineTrust
+from tieline_core.engine.trust import BackupAccess, EngineTrust, backup_until
+from tieline_engine.credentials import Credentials
+from tieline_operator import engine_credentials
 from tieline_operator.engine_credentials import (
     INDEX,
     PREFIX,
@@ -22,7 +27,6 @@ from tieline_operator.engine_credentials import (
     environment_accounts,
     write_files,
 )
-from tieline_protocol.engine_credentials import Credentials
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 ACME, COPY = "01BX5ZZKBKACTAV9WEVGEMMVRZ", "01BX5ZZKBKACTAV9WEVGEMMVRY"
@@ -48,9 +52,10 @@ def claims(credentials: str) -> dict[str, Any]:
 
 def made(trust: EngineTrust, hours: float = 1) -> dict[str, str]:
     found = environment_accounts(
-        [secret("acme", "e1"), secret("acme", "e2", "staging")], [namespace("acme", ACME)]
+        [secret("acme", "e1"), secret("acme", "e2", "staging")], [namespace("acme", ACME)], {}
     )
-    return dict(credentials_files(trust, found, now=NOW, valid=timedelta(hours=hours)))
+    access = BackupAccess(until=NOW + timedelta(hours=hours), prefix="$JS.API.secret")
+    return dict(credentials_files(trust, found, access, now=NOW))
 
 
 def test_environments_are_those_of_organisations_with_credentials() -> None:
@@ -62,6 +67,7 @@ def test_environments_are_those_of_organisations_with_credentials() -> None:
             namespace("none", None),
             namespace("other", COPY),
         ],
+        {},
     )
     assert [(one.namespace, one.streams.organisation, one.streams.environment) for one in found] == [
         ("acme", ACME, "e1")
@@ -72,7 +78,7 @@ def test_each_account_has_a_file_with_all_rights_that_ends() -> None:
     trust = EngineTrust()
     files = made(trust, hours=2)
     index = [line.split("\t") for line in files.pop(INDEX).splitlines()]
-    assert files.pop(PREFIX) == f"{trust.management_prefix}\n"
+    assert files.pop(PREFIX) == "$JS.API.secret\n"
     assert [line[0] for line in index] == list(files)
     assert [line[2:] for line in index] == [
         ["-", "-", "-"],
@@ -105,3 +111,38 @@ def test_an_archive_has_the_same() -> None:
         assert {item.mode for item in tar.getmembers()} == {0o600}
         read = {item.name: tar.extractfile(item).read().decode() for item in tar.getmembers()}  # type: ignore[union-attr]
     assert read == files
+
+
+async def test_a_second_backup_leaves_the_first_its_prefix_until_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A restore that loses it has deleted streams and cannot make them again."""
+    trust, now = EngineTrust(), datetime.now(UTC)
+    ended, first, second = (BackupAccess(until=now + timedelta(hours=hours)) for hours in (-1, 4, 1))
+    servers = [_said(trust.system_jwt(now, backup=replace(first, others=(ended,))))]
+
+    @asynccontextmanager
+    async def opened(*_: Any) -> AsyncIterator[None]:
+        yield None
+
+    async def known(*_: Any) -> dict[str, Any]:
+        return servers[-1]
+
+    async def push(_system: None, jwt: str) -> None:
+        servers.append(_said(jwt))
+
+    monkeypatch.setattr(engine_credentials, "account_client", opened)
+    monkeypatch.setattr(engine_credentials, "account_claims_of", known)
+    monkeypatch.setattr(engine_credentials, "push_account", push)
+    await engine_credentials._give(second, trust, [])
+    leads = {
+        source for source, to in servers[-1]["nats"]["mappings"].items() if to == [{"subject": "$JS.API.>"}]
+    }
+    assert leads == {f"{first.prefix}.>", f"{second.prefix}.>", "tieline.manage.>"}
+    assert backup_until(servers[-1]) == first.until.replace(microsecond=0)
+
+
+def _said(jwt: str) -> dict[str, Any]:
+    part = jwt.split(".")[1]
+    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return found

@@ -18,11 +18,10 @@ from tieline_core.kubernetes import resources as r
 from tieline_operator.engine.credentials import EXPIRES_ANNOTATION, SIGNER_ANNOTATION
 
 TRUST = EngineTrust()
-WITH_ENGINE = CONFIG.model_copy(update={"engine_url": ("nats://tieline-engine.tieline-system.svc:4222",)})
 
 
 async def deployed(*, trust: EngineTrust | None = TRUST, **spec: Any) -> ReconcileLoop:
-    there = reconciling(project(**spec), config=WITH_ENGINE, engine_signer=trust.users if trust else None)
+    there = reconciling(project(**spec), engine_signer=trust.users if trust else None)
     await there.until_quiet()
     there.kubelet()
     await there.until_quiet()
@@ -30,7 +29,7 @@ async def deployed(*, trust: EngineTrust | None = TRUST, **spec: Any) -> Reconci
 
 
 def secret(there: ReconcileLoop) -> Any:
-    (found,) = there.world[r.ENGINE_SECRETS].list()
+    (found,) = there.cluster[r.ENGINE_SECRETS].list()
     return found
 
 
@@ -62,7 +61,7 @@ async def test_an_environment_gets_credentials_for_its_own_events_alone() -> Non
 
 async def test_the_credentials_are_there_before_the_pods() -> None:
     there = await deployed()
-    kinds = [obj["kind"] for _, old, obj in there.world.written if old is None]
+    kinds = [obj["kind"] for _, old, obj in there.cluster.written if old is None]
     assert kinds.index("Secret") < kinds.index("Deployment")
 
 
@@ -79,17 +78,12 @@ async def test_pods_are_told_the_engine_and_mount_the_credentials() -> None:
     ]
 
 
-async def test_without_an_engine_nothing_of_it_is_there() -> None:
-    there = reconciling(project())
-    await there.until_quiet()
-    assert there.world[r.ENGINE_SECRETS].list() == []
-    assert "engine" not in json.dumps(there.deployment()["spec"]["template"])
-
-
 async def test_credentials_are_renewed_ten_days_before_their_end_and_no_pod_is_replaced() -> None:
     there = await deployed()
+    made = there.now
+    await there.advance(CONFIG.healthy_seconds)
     before, revision = secret(there), there.deployment()["spec"]
-    there.now += timedelta(days=19)
+    there.now = made + timedelta(days=19)
     assert await there.until_quiet() == 0
     await there.once(r.PROJECTS, "order-sync")
     assert there.requeue_after == pytest.approx(timedelta(days=1).total_seconds(), abs=1)
@@ -103,7 +97,7 @@ async def test_credentials_are_renewed_ten_days_before_their_end_and_no_pod_is_r
 async def test_another_signer_renews_all_credentials_at_once() -> None:
     there = await deployed()
     other = EngineTrust(account=TRUST.account)
-    again = ReconcileLoop(there.world, config=WITH_ENGINE, engine_signer=other.users)
+    again = ReconcileLoop(there.cluster, engine_signer=other.users)
     await again.until_quiet()
     assert secret(again)["metadata"]["annotations"][SIGNER_ANNOTATION] == other.signer.public_key
     assert claims(secret(again))["iss"] == other.signer.public_key
@@ -113,7 +107,9 @@ async def test_another_signer_renews_all_credentials_at_once() -> None:
 async def test_a_namespace_that_becomes_another_organisation_gets_other_rights() -> None:
     there = await deployed()
     other = "01ARZ3NDEKTSV4RRFFQ69G5FAW"
-    there.world.edited(r.NAMESPACES, NAMESPACE, "")["metadata"]["labels"]["tieline.dev/organisation"] = other
+    there.cluster.edited(r.NAMESPACES, NAMESPACE, "")["metadata"]["labels"]["tieline.dev/organisation"] = (
+        other
+    )
     await there.until_quiet()
     assert any(f"history.{other}." in subject for subject in claims(secret(there))["nats"]["pub"]["allow"])
 
@@ -121,7 +117,7 @@ async def test_a_namespace_that_becomes_another_organisation_gets_other_rights()
 @pytest.mark.parametrize("text", ["", "soon", "2026-13-40T00:00:00Z"])
 async def test_an_end_that_somebody_edited_renews_the_credentials(text: str) -> None:
     there = await deployed()
-    there.world.edited(r.ENGINE_SECRETS, secret(there)["metadata"]["name"])["metadata"]["annotations"][
+    there.cluster.edited(r.ENGINE_SECRETS, secret(there)["metadata"]["name"])["metadata"]["annotations"][
         EXPIRES_ANNOTATION
     ] = text
     await there.until_quiet()
@@ -130,7 +126,7 @@ async def test_an_end_that_somebody_edited_renews_the_credentials(text: str) -> 
 
 async def test_labels_that_somebody_removed_come_back_with_credentials_that_work() -> None:
     there = await deployed()
-    edited = there.world.edited(r.ENGINE_SECRETS, secret(there)["metadata"]["name"])
+    edited = there.cluster.edited(r.ENGINE_SECRETS, secret(there)["metadata"]["name"])
     del edited["metadata"]["labels"]["tieline.dev/environment"]
     del edited["data"]
     await there.until_quiet()
@@ -141,34 +137,30 @@ async def test_labels_that_somebody_removed_come_back_with_credentials_that_work
 async def test_while_the_keys_are_not_known_deploys_go_on_and_credentials_stay() -> None:
     there = await deployed()
     before = secret(there)
-    again = ReconcileLoop(there.world, config=WITH_ENGINE)
+    again = ReconcileLoop(there.cluster)
     change(again, source={"files": [{"filename": "main.py", "content": "print('two')\n"}]})
     await again.until_quiet()
     assert secret(again) == before
 
     fresh = await deployed(trust=None)
-    assert fresh.world[r.ENGINE_SECRETS].list() == []
+    assert fresh.cluster[r.ENGINE_SECRETS].list() == []
     (volume,) = [
         item for item in fresh.deployment()["spec"]["template"]["spec"]["volumes"] if item["name"] == "engine"
     ]
     assert volume["secret"]["optional"] is True
 
 
-async def test_credentials_go_with_the_environment_and_with_the_engine() -> None:
+async def test_credentials_go_with_the_environment() -> None:
     there = await deployed()
     change(there, environments=[{"name": "staging", "version": "latest"}])
     await there.until_quiet()
     assert secret(there)["metadata"]["labels"]["tieline.dev/environment"] == "staging"
 
-    again = ReconcileLoop(there.world)
-    await again.until_quiet()
-    assert again.world[r.ENGINE_SECRETS].list() == []
-
 
 async def test_a_secret_of_that_name_that_is_somebody_elses_is_left_alone_and_reported() -> None:
     there = await deployed()
     name = secret(there)["metadata"]["name"]
-    there.world.edited(r.ENGINE_SECRETS, name)["metadata"]["ownerReferences"] = [
+    there.cluster.edited(r.ENGINE_SECRETS, name)["metadata"]["ownerReferences"] = [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": True}
     ]
     before = secret(there)

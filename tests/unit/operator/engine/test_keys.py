@@ -14,9 +14,9 @@ from tests.unit.operator.objects import NOW
 from tieline_core.engine.trust import EngineTrust, new_encryption_key
 from tieline_core.kubernetes import Forbidden
 from tieline_core.kubernetes.resources import SECRETS
+from tieline_engine.credentials import Credentials
 from tieline_operator.engine.key_manager import KeyManager
 from tieline_operator.engine.keys import API_SECRET, CONFIG_SECRET, TRUST_SECRET
-from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.nkeys import KeyPair
 
 PLATFORM = "platform"
@@ -85,6 +85,40 @@ async def test_three_servers_know_each_other() -> None:
     for number in range(3):
         route = f"nats://tieline-engine-{number}.tieline-engine-headless.platform.svc:6222"
         assert route in there.values(CONFIG_SECRET)["nats.conf"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1)])
+async def test_another_number_of_servers_is_refused_until_it_is_meant(
+    before: int, after: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = FakeCluster()
+    await Keeping(cluster, replicas=before).manager.refresh()
+    values = Keeping(cluster).values(CONFIG_SECRET)
+    there = Keeping(cluster, replicas=after)
+    with caplog.at_level(logging.ERROR):
+        assert not await there.manager.refresh()
+        assert not await there.manager.refresh()
+    assert there.values(CONFIG_SECRET) == values, "servers go on with what they have stored"
+    assert there.manager.streams_kept
+    assert there.manager.signer is not None, "pods get credentials"
+    (line,) = caplog.records
+    assert f"to {before} again" in line.getMessage()
+    assert "Change the number of engines" in line.getMessage()
+
+    # The administrator has saved the streams, and deletes the Secret.
+    cluster.remove(SECRETS, CONFIG_SECRET, PLATFORM)
+    assert await there.manager.refresh()
+    assert there.values(CONFIG_SECRET) != values
+    assert not there.manager.streams_kept
+
+
+async def test_the_number_of_foreign_servers_may_change() -> None:
+    cluster = FakeCluster()
+    await Keeping(cluster, replicas=1).manager.refresh()
+    manager = KeyManager(
+        cluster, cluster, namespace=PLATFORM, replicas=3, own_servers=False, changed=lambda: None
+    )
+    assert await manager.refresh()
 
 
 async def test_another_look_and_another_leader_write_nothing() -> None:

@@ -18,6 +18,7 @@ class State:
     connected = True
     keys_usable = False
     failed = 2
+    leads = True
 
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
@@ -73,6 +74,7 @@ def test_with_names_each_environment_has_its_own() -> None:
 
 
 def test_a_replica_that_waits_tells_of_no_environment() -> None:
-    registry = CollectorRegistry()
-    registry.register(EngineCollector(State(Survey()), FakeCluster(), names=True))
-    assert "dead_letters{" not in generate_latest(registry).decode()
+    registry, state = CollectorRegistry(), State(Survey())
+    state.leads = False
+    registry.register(EngineCollector(state, FakeCluster(), names=True))
+    assert generate_latest(registry) == b""

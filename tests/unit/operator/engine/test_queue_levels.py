@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.unit.operator.objects import NAMESPACE, project
 from tests.unit.operator.project_fixtures import reconciling
-from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop
+from tests.unit.operator.reconcile_loop import ReconcileLoop
 from tieline_core.engine.trust import EngineTrust
 from tieline_core.kubernetes import resources as r
 from tieline_operator.engine.desired_streams import StreamKey
@@ -14,7 +14,6 @@ from tieline_operator.engine.queue_levels import QUIET_SECONDS, QueueLevel, Queu
 from tieline_operator.engine.stream_readings import EnvironmentReading
 
 KEY = StreamKey(NAMESPACE, "orders-engine")
-WITH_ENGINE = CONFIG.model_copy(update={"engine_url": ("nats://tieline-engine.tieline-system.svc:4222",)})
 
 
 def reading(
@@ -52,7 +51,7 @@ def test_an_environment_that_is_gone_is_forgotten() -> None:
 
 
 async def deployed() -> ReconcileLoop:
-    there = reconciling(project(), config=WITH_ENGINE, engine_signer=EngineTrust().users)
+    there = reconciling(project(), engine_signer=EngineTrust().users)
     await there.until_quiet()
     there.kubelet()
     await there.until_quiet()
@@ -108,12 +107,3 @@ async def test_an_empty_queue_and_a_restart_of_the_operator_write_nothing() -> N
     there.queue_level = None
     assert await there.until_quiet() == 0
     assert there.environment()["queued"] == 10
-
-
-async def test_without_the_engine_the_status_says_nothing_of_queues() -> None:
-    there = await deployed()
-    there.queue_level = QueueLevel(10, 1)
-    await there.until_quiet()
-    again = ReconcileLoop(there.world)
-    await again.until_quiet()
-    assert "queued" not in again.environment()

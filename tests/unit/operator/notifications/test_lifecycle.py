@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.operator import objects as o
-from tests.unit.operator.notifications.notified_world import NotifiedWorld
+from tests.unit.operator.notifications.notified_cluster import NotifiedCluster
 from tieline_core.credentials.refusals import ANNOTATION
 from tieline_core.identity.ids import format_time, object_id
 from tieline_core.kubernetes import resources as r
@@ -24,11 +24,11 @@ from tieline_operator.reconcilers.notification.ledger import packed, unpacked
 from tieline_operator.reconcilers.notification.lifecycle import (
     FAILED_SECONDS,
     MAX_FOLLOWED,
-    Followee,
     LifecycleStep,
     Observed,
     State,
     Subject,
+    Tracked,
     step,
 )
 
@@ -42,34 +42,34 @@ def of_user(name: str = "anns", **more: Any) -> dict[str, Any]:
     return o.connection(name, **{**spec, **more})
 
 
-async def running(*objects: dict[str, Any], events: list[str] | None = None) -> NotifiedWorld:
+async def running(*objects: dict[str, Any], events: list[str] | None = None) -> NotifiedCluster:
     """An environment with a dynamic template, whose notification has been looked at."""
-    there = NotifiedWorld(
+    there = NotifiedCluster(
         o.notification(events=EVENTS if events is None else events),
         o.template(dynamic=True),
         o.system(),
         o.end_user(),
         *objects,
     )
-    there.world.put(r.SECRETS, o.secret("login"))
+    there.cluster.put(r.SECRETS, o.secret("login"))
     await there.settle()
     await there.settle(60)
     return there
 
 
-def put(there: NotifiedWorld, resource: Any, obj: dict[str, Any]) -> dict[str, Any]:
+def put(there: NotifiedCluster, resource: Any, obj: dict[str, Any]) -> dict[str, Any]:
     """Makes an object now."""
     obj["metadata"]["creationTimestamp"] = format_time(there.loop.now)
-    there.world.put(resource, obj)
+    there.cluster.put(resource, obj)
     return obj
 
 
-def ledgers(there: NotifiedWorld) -> list[str]:
+def ledgers(there: NotifiedCluster) -> list[str]:
     """The names of the ConfigMaps that say what was told."""
-    return [name for (_, name) in there.world.objects[r.CONFIG_MAPS] if "-told-" in name]
+    return [name for (_, name) in there.cluster.objects[r.CONFIG_MAPS] if "-told-" in name]
 
 
-def events_of(there: NotifiedWorld) -> list[str]:
+def events_of(there: NotifiedCluster) -> list[str]:
     return [str(one.event) for one in there.sent]
 
 
@@ -103,15 +103,15 @@ async def test_a_connection_is_told_from_its_beginning_to_its_end() -> None:
             },
         },
     }
-    there.world.remove(r.SECRETS, "login")
+    there.cluster.remove(r.SECRETS, "login")
     await there.settle(1)
     assert events_of(there) == ["connection.created"], "it may be there a moment later"
     await there.settle(FAILED_SECONDS)
     await there.settle(600)
     assert events_of(there)[1:] == ["connection.failed"]
     assert "login" in there.sent[1].payload()["data"]["message"]
-    there.world.remove(r.END_USERS, "ann")
-    there.world.remove(r.CONNECTIONS, "anns")
+    there.cluster.remove(r.END_USERS, "ann")
+    there.cluster.remove(r.CONNECTIONS, "anns")
     await there.settle(1)
     await there.settle(600)
     assert events_of(there)[2:] == ["connection.deleted"]
@@ -126,7 +126,7 @@ async def test_a_key_that_the_system_refuses_is_told_and_again_after_it_was_acce
 
     async def reported(**more: str) -> None:
         annotations = {ANNOTATION: json.dumps({**refused, **more})}
-        there.world.edited(r.CONNECTIONS, "anns")["metadata"]["annotations"] = annotations
+        there.cluster.edited(r.CONNECTIONS, "anns")["metadata"]["annotations"] = annotations
         await there.settle(60)
 
     await reported()
@@ -143,12 +143,12 @@ async def test_an_activation_is_told_and_the_environments_own_is_not() -> None:
     activation = put(there, r.ACTIVATIONS, o.activation())
     static = put(there, r.ACTIVATIONS, o.activation("static"))
     del static["spec"]["endUserRef"]
-    there.world.put(r.ACTIVATIONS, static)
+    there.cluster.put(r.ACTIVATIONS, static)
     await there.settle(1)
     assert events_of(there) == ["activation.created"]
     assert there.sent[0].payload()["data"]["activation"] == {"id": object_id(activation)}
-    there.world.remove(r.ACTIVATIONS, "for-ann")
-    there.world.remove(r.ACTIVATIONS, "static")
+    there.cluster.remove(r.ACTIVATIONS, "for-ann")
+    there.cluster.remove(r.ACTIVATIONS, "static")
     await there.settle(1)
     assert events_of(there) == ["activation.created", "activation.deleted"]
 
@@ -159,7 +159,7 @@ async def test_another_leader_continues_and_tells_nothing_twice() -> None:
     await there.settle(1)
     there.restart()
     await there.settle(600)
-    there.world.remove(r.CONNECTIONS, "anns")
+    there.cluster.remove(r.CONNECTIONS, "anns")
     there.restart()
     await there.settle(1)
     there.restart()
@@ -186,7 +186,7 @@ async def test_the_same_message_of_two_leaders_has_one_id() -> None:
     put(there, r.CONNECTIONS, of_user())
     await there.settle(1)
     for name in ledgers(there):  # as if the leader had died before it wrote down what it told
-        there.world.remove(r.CONFIG_MAPS, name)
+        there.cluster.remove(r.CONFIG_MAPS, name)
     there.restart()
     await there.settle(600)
     first, second = there.sent
@@ -199,7 +199,7 @@ async def test_many_at_once_are_all_told_and_one_ledger_is_left() -> None:
         put(there, r.CONNECTIONS, of_user(f"c-{number}"))
     for _ in range(6):
         await there.settle(5)
-    assert sorted(one.followee.name for one in there.sent) == sorted(  # type: ignore[attr-defined]
+    assert sorted(one.tracked.name for one in there.sent) == sorted(  # type: ignore[attr-defined]
         f"c-{number}" for number in range(MAX_OF_CHANNEL + 5)
     )
     assert len(ledgers(there)) == 1
@@ -216,8 +216,8 @@ async def test_they_are_told_to_those_alone_who_name_them() -> None:
     put(there, r.ACTIVATIONS, o.activation())
     put(there, r.CONNECTIONS, of_user("other"))
     await there.settle(1)
-    there.world.remove(r.CONNECTIONS, "other")
-    there.world.remove(r.ACTIVATIONS, "for-ann")
+    there.cluster.remove(r.CONNECTIONS, "other")
+    there.cluster.remove(r.ACTIVATIONS, "for-ann")
     await there.settle(1)
     assert events_of(there) == ["connection.deleted"]
     there.edit(r.NOTIFICATIONS, "tell-ops", events=["run_dead"])
@@ -244,7 +244,7 @@ def test_without_events_nothing_but_what_is_wrong_is_told() -> None:
 BEGIN = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
-def _followee(number: int, **more: Any) -> dict[str, Any]:
+def _tracked(number: int, **more: Any) -> dict[str, Any]:
     return {
         "subject": Subject.CONNECTION,
         "id": f"01JD3Y8B2CZX9KQW8T2V4N{number:04d}",
@@ -257,7 +257,7 @@ def _followee(number: int, **more: Any) -> dict[str, Any]:
 
 texts = st.text(max_size=40)
 followed = st.builds(
-    Followee,
+    Tracked,
     subject=st.sampled_from(Subject),
     id=st.text("0123456789ABCDEFGHJKMNPQRSTVWXYZ", min_size=26, max_size=26),
     created=st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)).map(
@@ -273,7 +273,7 @@ followed = st.builds(
 
 
 @given(st.lists(followed, max_size=20))
-def test_a_ledger_comes_back_as_it_was(entries: list[Followee]) -> None:
+def test_a_ledger_comes_back_as_it_was(entries: list[Tracked]) -> None:
     ledger = {one.key: one for one in entries}
     assert unpacked({"told": base64.b64encode(packed(ledger)).decode()}) == ledger
 
@@ -296,7 +296,7 @@ def test_whatever_happens_each_object_is_told_in_order_and_once(given: list[tupl
     """The receiver hears created, then failures, then deleted of each; the last state is known in the end."""
     there: dict[int, Observed] = {}
     made = 0
-    ledger: dict[str, Followee] = {}
+    ledger: dict[str, Tracked] = {}
     delivered: dict[str, datetime] = {}
     told: list[tuple[str, str, str]] = []
     now = BEGIN + timedelta(hours=1)
@@ -307,14 +307,14 @@ def test_whatever_happens_each_object_is_told_in_order_and_once(given: list[tupl
         ledger = dict(found.ledger)
         for change in found.due if deliver else ():
             if change.id not in delivered:
-                told.append((change.followee.id, str(change.event), change.id))
+                told.append((change.tracked.id, str(change.event), change.id))
                 delivered[change.id] = now
 
     for move, slot, deliver in given:
         now += timedelta(minutes=1)
         if move == "make" and slot not in there:
             made += 1
-            there[slot] = Observed(**_followee(made, created=now, since=now))
+            there[slot] = Observed(**_tracked(made, created=now, since=now))
         elif move in ("break", "mend") and slot in there:
             state = State.FAILED if move == "break" else State.FINE
             old = there[slot]
@@ -341,7 +341,7 @@ def test_whatever_happens_each_object_is_told_in_order_and_once(given: list[tupl
 
 
 def test_of_more_than_are_followed_the_oldest_are() -> None:
-    crowd = [Observed(**_followee(number, since=BEGIN)) for number in range(MAX_FOLLOWED + 7)]
+    crowd = [Observed(**_tracked(number, since=BEGIN)) for number in range(MAX_FOLLOWED + 7)]
     found = step("uid", {}, crowd, events=ALL, since=BEGIN + timedelta(days=1), delivered={}, now=BEGIN)
     assert (len(found.ledger), found.omitted, found.due) == (MAX_FOLLOWED, 7, [])
 
@@ -353,8 +353,8 @@ def test_one_that_fails_before_its_creation_was_delivered_is_looked_at_again_in_
     events: frozenset[NotificationEvent], looks: tuple[int, ...]
 ) -> None:
     """No event of the connection comes after the delivery that would have it looked at."""
-    one = Observed(**_followee(0, since=BEGIN, state=State.FAILED))
-    ledger: dict[str, Followee] = {}
+    one = Observed(**_tracked(0, since=BEGIN, state=State.FAILED))
+    ledger: dict[str, Tracked] = {}
     delivered: dict[str, datetime] = {}
 
     def look(seconds: float) -> LifecycleStep:

@@ -8,20 +8,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from ulid import ULID
 
 from tests.unit.operator import objects as o
 from tests.unit.operator.notifications.messages_made import message
-from tests.unit.operator.notifications.notified_world import NotifiedWorld, signing_secret
+from tests.unit.operator.notifications.notified_cluster import NotifiedCluster, signing_secret
 from tests.unit.operator.reconcile_loop import crashed
 from tieline_core.credentials.refusals import ANNOTATION
 from tieline_core.kubernetes import Change
 from tieline_core.kubernetes import resources as r
+from tieline_core.resources.notification_channels import TEST_ANNOTATION, TEST_LASTS
 from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.apply.plan import Key
 from tieline_operator.cache.event_mapping import keys_to_enqueue
 from tieline_operator.notifications.dispatcher import MAX_OF_CHANNEL
 from tieline_operator.notifications.errors import DeliveryError, PartlyDeliveredError
-from tieline_operator.reconcilers.notification.detection import RunCounts
+from tieline_operator.reconcilers.notification.detection import DeadRun, RunCounts
 from tieline_operator.reconcilers.notification.incidents import (
     DEPLOY_SECONDS,
     ERROR_SECONDS,
@@ -33,8 +35,8 @@ BROKEN = {"files": [{"filename": "main.py", "content": "def ("}]}
 GOOD = {"files": [{"filename": "main.py", "content": "print('two')\n"}]}
 
 
-async def running(*objects: dict[str, Any], **options: Any) -> NotifiedWorld:
-    there = NotifiedWorld(*objects, **options)
+async def running(*objects: dict[str, Any], **options: Any) -> NotifiedCluster:
+    there = NotifiedCluster(*objects, **options)
     await there.settle()
     there.loop.kubelet()
     await there.settle()
@@ -51,7 +53,8 @@ async def test_a_failed_deploy_is_told_once_and_its_end_once() -> None:
     await there.settle(600)
     assert there.told == ["deploy_failed.started"]
     (message,) = there.sent
-    assert message.title == "Deploy failed: Order sync / production"
+    (version,) = {one["subject"] for one in there.incidents()}
+    assert message.title == f'Deploy failed "{version}": Order sync / production'
     assert "keeps serving" in message.detail
     assert there.incidents()[0]["notifiedAt"]
 
@@ -64,6 +67,50 @@ async def test_a_failed_deploy_is_told_once_and_its_end_once() -> None:
     await there.settle(600)
     assert there.told == ["deploy_failed.started", "deploy_failed.resolved"]
     assert there.incidents() == []
+
+
+async def test_a_failed_deploy_of_another_version_is_notified_too() -> None:
+    there = await running()
+    for content in ("def (", "class ("):
+        there.edit(r.PROJECTS, "order-sync", source={"files": [{"filename": "main.py", "content": content}]})
+        await there.settle()
+        await there.settle(DEPLOY_SECONDS)
+    await there.settle(RECOVERY_SECONDS)
+    await there.settle(600)
+    assert there.told == ["deploy_failed.started", "deploy_failed.started", "deploy_failed.resolved"]
+    first, second, resolved = there.sent
+    assert first.subject != second.subject
+    assert (resolved.subject, resolved.thread) == (first.subject, first.id)
+    assert [one["subject"] for one in there.incidents()] == [second.subject]
+
+
+async def test_a_failed_deploy_is_over_once_the_next_one_serves() -> None:
+    there = await running()
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    await there.settle(DEPLOY_SECONDS)
+    there.edit(r.PROJECTS, "order-sync", source=GOOD)
+    await there.settle()
+    await there.settle(RECOVERY_SECONDS)
+    await there.settle(600)
+    assert there.told == ["deploy_failed.started"], "the rollout is under way"
+    there.loop.kubelet()
+    await there.settle()
+    await there.settle(RECOVERY_SECONDS)
+    assert there.told == ["deploy_failed.started", "deploy_failed.resolved"]
+
+
+async def test_an_error_is_no_news_while_another_version_starts() -> None:
+    there = NotifiedCluster()
+    await there.settle()
+    there.loop.kubelet(ready=False, status=crashed())
+    await there.settle()
+    await there.settle(DEPLOY_SECONDS)
+    there.edit(r.PROJECTS, "order-sync", source=GOOD)
+    await there.settle()
+    await there.settle(ERROR_SECONDS)
+    await there.settle(600)
+    assert there.told == ["deploy_failed.started"]
 
 
 async def test_a_deploy_that_lacks_what_is_applied_a_moment_later_is_not_told() -> None:
@@ -110,7 +157,7 @@ async def test_another_leader_delivers_what_was_not_delivered() -> None:
 
 
 async def test_a_first_deploy_that_fails_is_not_told_as_an_environment_in_error_too() -> None:
-    there = NotifiedWorld(o.project(source=BROKEN))
+    there = NotifiedCluster(o.project(source=BROKEN))
     await there.settle()
     await there.settle(600)
     assert there.loop.environment()["status"] == "error"
@@ -152,10 +199,35 @@ async def test_only_the_events_that_were_chosen_are_told() -> None:
     assert there.told == []
 
 
-async def test_dead_letters_are_told_until_there_are_none() -> None:
-    there = await running()
-    for letters, seconds in ((10, 0), (100, 60), (None, 0), (None, RECOVERY_SECONDS)):
-        project = there.world.edited(r.PROJECTS, "order-sync")
+class Counts:
+    def __init__(self) -> None:
+        self.found: RunCounts | None = None
+
+    def counts(self, namespace: str, environment_id: str) -> RunCounts | None:
+        return self.found
+
+
+NAMED = RunCounts(last_dead=DeadRun(id="01RUN", task="order.created", error="KeyError"))
+
+
+@pytest.mark.parametrize(
+    ("known", "detail"),
+    [
+        ([NAMED] * 5, "At least 10 events could not be processed and will not be tried again."
+         " The last one is of order.created (run 01RUN): KeyError"),
+        ([None, RunCounts(), NAMED, NAMED, NAMED], "At least 100 events could not be processed and will not"
+         " be tried again. The last one is of order.created (run 01RUN): KeyError"),
+        ([None, RunCounts(), RunCounts(), RunCounts(), RunCounts()], "At least 100 events could not be"
+         " processed and will not be tried again."),
+    ],
+    ids=["known at once", "read later", "never read"],
+)  # fmt: skip
+async def test_dead_letters_are_told_until_there_are_none(known: list[RunCounts | None], detail: str) -> None:
+    runs = Counts()
+    there = await running(runs=runs)
+    steps = ((10, 0), (100, 149), (100, 1), (None, 0), (None, RECOVERY_SECONDS))
+    for (letters, seconds), runs.found in zip(steps, known, strict=True):
+        project = there.cluster.edited(r.PROJECTS, "order-sync")
         (environment,) = project["status"]["environments"]
         environment.pop("deadLetters", None)
         if letters:
@@ -172,12 +244,12 @@ async def test_dead_letters_are_told_until_there_are_none() -> None:
             await there.loop.once(r.NOTIFICATIONS, "tell-ops")
             await there.clock.pass_by(0)
     assert there.told == ["run_dead.started", "run_dead.resolved"]
-    assert "At least 10 events" in there.sent[0].detail
+    assert there.sent[0].detail == detail
 
 
 async def test_a_connection_that_was_refused_is_told_with_its_name() -> None:
-    there = NotifiedWorld(o.system(), o.connection("login"), o.template(connectionRef={"name": "login"}))
-    connection = there.world.edited(r.CONNECTIONS, "login")
+    there = NotifiedCluster(o.system(), o.connection("login"), o.template(connectionRef={"name": "login"}))
+    connection = there.cluster.edited(r.CONNECTIONS, "login")
     connection["spec"]["credentials"][0]["expiresAt"] = "2026-11-01T00:00:00Z"
     await there.settle()
     there.sent = [one for one in there.sent if one.event is NotificationEvent.AUTHORISATION_NEEDED]
@@ -187,10 +259,10 @@ async def test_a_connection_that_was_refused_is_told_with_its_name() -> None:
 
 
 async def test_a_connection_whose_requests_are_refused_is_told_until_one_is_accepted() -> None:
-    there = NotifiedWorld(o.system(), o.connection("login"), o.template(connectionRef={"name": "login"}))
+    there = NotifiedCluster(o.system(), o.connection("login"), o.template(connectionRef={"name": "login"}))
     await there.settle()
     refused = {"status": 401, "count": 7, "since": "2026-11-25T10:00:00Z", "last": "2026-11-25T10:04:00Z"}
-    connection = there.world.edited(r.CONNECTIONS, "login")
+    connection = there.cluster.edited(r.CONNECTIONS, "login")
     connection["metadata"]["annotations"] = {ANNOTATION: json.dumps(refused)}
     await there.settle()
     told = [one for one in there.sent if one.event is NotificationEvent.AUTHORISATION_NEEDED]
@@ -198,12 +270,50 @@ async def test_a_connection_whose_requests_are_refused_is_told_until_one_is_acce
     assert "at least 7 requests with 401" in told[0].detail
 
 
-class Counts:
-    def __init__(self) -> None:
-        self.found: RunCounts | None = None
+def asks_for_a_test(there: NotifiedCluster, identifier: str) -> None:
+    channel = there.cluster.edited(r.NOTIFICATION_CHANNELS, "ops")
+    channel["metadata"]["annotations"] = {TEST_ANNOTATION: identifier}
 
-    def counts(self, namespace: str, environment_id: str) -> RunCounts | None:
-        return self.found
+
+async def test_a_test_message_is_sent_once() -> None:
+    there = await running()
+    identifier = str(ULID.from_datetime(there.loop.now))
+    asks_for_a_test(there, identifier)
+    await there.settle()
+    assert [(one.event, one.id) for one in there.sent] == [("test", f"msg_{identifier.lower()}")]
+    (sent,) = there.sent
+    assert sent.title == 'Test of the channel "Operations"'
+    assert sent.payload()["type"] == "test"
+    assert there.channel()["status"]["lastDeliveredAt"]
+    there.restart()
+    await there.settle(10)
+    assert len(there.sent) == 1, "another leader does not send it again"
+    asks_for_a_test(there, str(ULID.from_datetime(there.loop.now)))
+    await there.settle()
+    assert len(there.sent) == 2
+
+
+async def test_a_test_message_that_fails_says_why_and_is_given_up() -> None:
+    there = await running()
+    there.failing = DeliveryError("Refused", "It answers 403; correct the URL")
+    asks_for_a_test(there, str(ULID.from_datetime(there.loop.now)))
+    await there.settle()
+    assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[1] == "Refused"
+    await there.settle(TEST_LASTS.total_seconds())
+    there.failing = None
+    await there.settle(600)
+    assert there.sent == []
+
+
+@pytest.mark.parametrize(
+    "identifier", ["", "now", "7ZZZZZZZZZ0000000000000000", "00000000000000000000000000"]
+)
+async def test_an_annotation_that_asks_for_no_test_sends_nothing(identifier: str) -> None:
+    there = await running()
+    asks_for_a_test(there, identifier)
+    await there.settle()
+    assert there.sent == []
+    assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[1] == "Valid"
 
 
 async def test_runs_that_fail_above_the_rate_are_told() -> None:
@@ -226,35 +336,44 @@ async def test_runs_that_fail_above_the_rate_are_told() -> None:
     assert there.told == ["failure_rate.started", "failure_rate.resolved"]
 
 
-def schedules(there: NotifiedWorld, **values: dict[str, Any]) -> None:
-    """What pods have written down about schedules."""
-    name = f"{there.loop.environment()['workload']}-schedules"
-    documents = {key: json.dumps({"value": value, "version": "1"}) for key, value in values.items()}
-    there.world.put_config_map(name, documents)
+class Records:
+    """What the engine has of schedules."""
+
+    def __init__(self, **values: dict[str, Any]) -> None:
+        self.found: dict[str, bytes] | None = None
+        if values:
+            self.put(**values)
+
+    def put(self, **values: dict[str, Any]) -> None:
+        """What pods have written down about schedules."""
+        self.found = {name: json.dumps(value).encode() for name, value in values.items()}
+
+    def records(self, namespace: str, environment_id: str) -> dict[str, bytes] | None:
+        return self.found
 
 
-async def test_a_missed_schedule_is_told_by_its_name() -> None:
-    there = await running()
+async def test_a_missed_schedule_is_reported_by_its_name() -> None:
+    records = Records()
+    there = await running(schedules=records)
     record = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * Europe/Berlin"}
     # Of code of before: this version has never run it.
     old = {"settled": "2026-11-20T12:00:00+00:00", "times": "*/10 * * * * UTC"}
-    schedules(there, nightly=record, removed=old)
+    records.put(nightly=record, removed=old)
     await there.settle(24 * 60)
     assert there.told == [], "12:24 is not late"
     await there.settle(2 * 60)
     assert there.told == ["schedule_missed.started"]
     assert there.sent[0].title == 'Schedule missed "nightly": Order sync / production'
     assert "was due at 2026-11-21T12:20:00Z" in there.sent[0].detail
-    schedules(there, nightly={**record, "settled": "2026-11-21T12:26:00+00:00"}, removed=old)
+    records.put(nightly={**record, "settled": "2026-11-21T12:26:00+00:00"}, removed=old)
     await there.settle(60)
     await there.settle(RECOVERY_SECONDS)
     assert there.told == ["schedule_missed.started", "schedule_missed.resolved"]
 
 
 async def test_a_paused_schedule_misses_nothing() -> None:
-    there = await running()
     record = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC"}
-    schedules(there, nightly=record, hourly=record)
+    there = await running(schedules=Records(nightly=record, hourly=record))
     paused = [{"name": "production", "version": "latest", "pausedSchedules": ["nightly"]}]
     there.edit(r.PROJECTS, "order-sync", environments=paused)
     await there.settle()
@@ -282,43 +401,31 @@ async def test_a_paused_schedule_misses_nothing() -> None:
 def test_what_pods_have_written_about_a_schedule(changes: dict[str, Any], missed: bool) -> None:
     value = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC", **changes}
     now = o.NOW + timedelta(minutes=30)
-    records = {"nightly": json.dumps(value), "torn": "{", "odd": "[]"}
+    records = {"nightly": json.dumps(value).encode(), "torn": b"{", "odd": b"[]"}
     assert list(missed_schedules(records, deployed_at=o.NOW, now=now)) == (["nightly"] if missed else [])
 
 
-class Records:
-    """What the engine has of schedules."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, bytes] | None = None
-
-    def records(self, namespace: str, environment_id: str) -> dict[str, bytes] | None:
-        return self.found
-
-
-async def test_a_missed_schedule_is_told_by_what_the_engine_has() -> None:
+async def test_unknown_schedules_begin_and_end_no_incident() -> None:
     records = Records()
     there = await running(schedules=records)
     late = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC"}
-    schedules(there, nightly=late)
     await there.settle(26 * 60)
     assert there.told == [], "nothing is known until the engine has answered"
-    # What was not carried over yet counts, and what the engine has replaces it.
-    records.found = {}
+    records.put(nightly=late)
     await there.settle(60)
     assert there.told == ["schedule_missed.started"]
     records.found = None
     await there.settle(600)
     assert there.told == ["schedule_missed.started"], "not known is not over"
-    records.found = {"nightly": json.dumps({**late, "settled": "2026-11-21T12:50:00+00:00"}).encode()}
+    records.put(nightly={**late, "settled": "2026-11-21T12:50:00+00:00"})
     await there.settle(60)
     await there.settle(RECOVERY_SECONDS)
     assert there.told == ["schedule_missed.started", "schedule_missed.resolved"]
 
 
 async def test_a_suspended_environment_misses_nothing() -> None:
-    there = await running()
-    schedules(there, nightly={"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC"})
+    late = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC"}
+    there = await running(schedules=Records(nightly=late))
     there.edit(
         r.PROJECTS,
         "order-sync",
@@ -379,9 +486,9 @@ async def test_a_corrected_secret_is_tried_at_once() -> None:
         await there.settle(seconds)
     there.failing = None
     secret = signing_secret("whsec_YW5vdGhlci1vbmUtYW5vdGhlci1vbmU=", version="7")
-    change = Change(old=there.world[r.SECRETS].get(o.NAMESPACE, "signing"), new=secret)
-    there.world.put(r.SECRETS, secret)
-    assert Key("NotificationChannel", o.NAMESPACE, "ops") in keys_to_enqueue(there.world, r.SECRETS, change)
+    change = Change(old=there.cluster[r.SECRETS].get(o.NAMESPACE, "signing"), new=secret)
+    there.cluster.put(r.SECRETS, secret)
+    assert Key("NotificationChannel", o.NAMESPACE, "ops") in keys_to_enqueue(there.cluster, r.SECRETS, change)
     await there.settle()
     assert there.told == ["deploy_failed.started"]
     assert there.secrets[-1] == "whsec_YW5vdGhlci1vbmUtYW5vdGhlci1vbmU="
@@ -395,7 +502,7 @@ async def test_an_unexpected_error_shows_no_secret(caplog: pytest.LogCaptureFixt
     await there.settle()
     await there.settle(DEPLOY_SECONDS)
     assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[1] == "DeliveryFailed"
-    assert "very-secret" not in str(there.world.objects) + caplog.text + str(there.world.posted)
+    assert "very-secret" not in str(there.cluster.objects) + caplog.text + str(there.cluster.posted)
 
 
 async def test_a_replica_that_may_not_lead_sends_nothing() -> None:
@@ -413,7 +520,7 @@ async def test_what_a_deleted_notification_had_to_tell_is_dropped() -> None:
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
     await there.settle(DEPLOY_SECONDS)
-    there.world.remove(r.NOTIFICATIONS, "tell-ops")
+    there.cluster.remove(r.NOTIFICATIONS, "tell-ops")
     there.failing = None
     await there.settle(600)
     assert there.told == []
@@ -435,7 +542,7 @@ async def test_what_a_deleted_notification_had_to_tell_is_dropped() -> None:
     ],
 )  # fmt: skip
 async def test_a_channel_that_cannot_work_says_why(channel: dict[str, Any], reason: str) -> None:
-    there = NotifiedWorld(o.notification_channel(**channel))
+    there = NotifiedCluster(o.notification_channel(**channel))
     await there.settle()
     assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[:2] == ("False", reason)
 
@@ -449,7 +556,7 @@ async def test_a_channel_that_cannot_work_says_why(channel: dict[str, Any], reas
     ],
 )
 async def test_a_notification_about_nothing_says_so(changed: dict[str, Any], reason: str) -> None:
-    there = NotifiedWorld(o.notification(**changed))
+    there = NotifiedCluster(o.notification(**changed))
     await there.settle()
     assert there.loop.ready(r.NOTIFICATIONS, "tell-ops")[:2] == ("False", reason)
 
@@ -465,7 +572,7 @@ async def test_incidents_are_kubernetes_events() -> None:
     await there.settle()
     events = [
         (one["type"], one["reason"])
-        for one in there.world.posted
+        for one in there.cluster.posted
         if one["regarding"]["kind"] == "Notification"
     ]
     assert ("Warning", "DeployFailed") in events
@@ -475,16 +582,16 @@ async def test_incidents_are_kubernetes_events() -> None:
 
 async def test_a_change_of_a_projects_state_concerns_its_notifications() -> None:
     there = await running()
-    old = there.world[r.PROJECTS].get(o.NAMESPACE, "order-sync")
+    old = there.cluster[r.PROJECTS].get(o.NAMESPACE, "order-sync")
     environment = {**old["status"]["environments"][0], "deployFailure": "VersionRefused"}
     new = {**old, "status": {**old["status"], "environments": [environment]}}
-    keys = keys_to_enqueue(there.world, r.PROJECTS, Change(old=old, new=new))
+    keys = keys_to_enqueue(there.cluster, r.PROJECTS, Change(old=old, new=new))
     assert keys == {Key("Notification", o.NAMESPACE, "tell-ops")}
-    assert keys_to_enqueue(there.world, r.PROJECTS, Change(old=old, new=dict(old))) == set()
+    assert keys_to_enqueue(there.cluster, r.PROJECTS, Change(old=old, new=dict(old))) == set()
 
 
 async def test_a_channel_that_fails_leaves_room_for_others() -> None:
-    there = NotifiedWorld()
+    there = NotifiedCluster()
     known: list[str] = []
 
     def many(channel: str, count: int) -> None:

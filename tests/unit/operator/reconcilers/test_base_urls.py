@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.unit.operator.objects import connection, secret, system
+from tests.unit.operator.objects import NOW, connection, secret, system
 from tests.unit.operator.project_fixtures import reconciling
 from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop
 from tieline_core.kubernetes import resources as r
+from tieline_core.resources.connections import ConnectionSpec
+from tieline_core.resources.fields import Shape
+from tieline_core.resources.systems import SystemSpec
 from tieline_operator.config import Config
+from tieline_operator.reconcilers.connections import ConnectionReconciler
 from tieline_protocol.egress import Egress
 
 
-def _with(base_url: str = "", *, config: Config = CONFIG, **system_spec: str) -> ReconcileLoop:
+def _with(base_url: str = "", *, config: Config = CONFIG, **system_spec: Any) -> ReconcileLoop:
     there = reconciling(config=config)
-    there.world.put(r.SYSTEMS, system(**system_spec))
-    there.world.put(r.SECRETS, secret())
-    there.world.put(r.CONNECTIONS, connection(**({"baseUrl": base_url} if base_url else {})))
+    there.cluster.put(r.SYSTEMS, system(**system_spec))
+    there.cluster.put(r.SECRETS, secret())
+    there.cluster.put(r.CONNECTIONS, connection(**({"baseUrl": base_url} if base_url else {})))
     return there
 
 
@@ -65,3 +71,55 @@ async def test_what_the_administrator_has_opened_is_used() -> None:
     there = _with("http://billing.acme.svc", config=opened)
     await there.until_quiet()
     assert there.ready(r.CONNECTIONS, "login")[0] == "True"
+
+
+@pytest.mark.parametrize("value", ["evil.com/", "a.b", "x@evil", "..", "shöp", "a" * 300, "%2e"])
+async def test_a_wrong_value_by_kubectl_says_what_to_do(value: str) -> None:
+    there = _with(
+        templateBaseUrl="https://{shop}.shop.example", inputs=[{"name": "shop", "example": "my-shop"}]
+    )
+    there.cluster.edited(r.CONNECTIONS, "login")["spec"]["variables"] = {"shop": value}
+    await there.until_quiet()
+    status, reason, message = there.ready(r.CONNECTIONS, "login")
+    assert (status, reason) == ("False", "VariableInvalid")
+    assert "my-shop" in message
+    assert value not in message
+    there.cluster.edited(r.CONNECTIONS, "login")["spec"]["variables"] = {"shop": "mine"}
+    await there.until_quiet()
+    assert there.ready(r.CONNECTIONS, "login")[0] == "True"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"templateBaseUrl": "https://{shop}", "inputs": [{"name": "shop"}]}, "hosts of its input"),
+        ({"inputs": [{"name": "shop", "pattern": "^(?=a)$"}]}, "correct it"),
+        ({"inputs": [{"name": "shop"}], "variables": {"shop": "a/b"}}, "default"),
+    ],
+)
+async def test_a_system_says_what_is_wrong_with_its_inputs(spec: dict[str, Any], says: str) -> None:
+    there = _with(**spec)
+    await there.until_quiet()
+    status, reason, message = there.ready(r.SYSTEMS, "shop")
+    assert (status, reason) == ("False", "InputInvalid")
+    assert says in message
+
+
+async def test_specs_become_json_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be large, and each part of the plan asks for them."""
+    there = _with(
+        templateBaseUrl="https://{shop}.shop.example", variables={"shop": "a"}, inputs=[{"name": "shop"}]
+    )
+    await there.until_quiet()
+    dumped: list[str] = []
+    plain = Shape.to_dict
+
+    def counted(spec: Shape) -> dict[str, Any]:
+        dumped.append(type(spec).__name__)
+        return plain(spec)
+
+    for model in (SystemSpec, ConnectionSpec):
+        monkeypatch.setattr(model, "to_dict", counted)
+    cluster = there.cluster
+    await ConnectionReconciler().reconcile(cluster, cluster[r.CONNECTIONS].list()[0], NOW)
+    assert sorted(dumped) == ["ConnectionSpec", "SystemSpec"]

@@ -46,7 +46,7 @@ def grant(**changes: Any) -> dict[str, Any]:
     return o.obj("CredentialGrant", "shared", spec={"from": [{"organisationId": BORROWER}], "to": [item]})
 
 
-def world(*changed: dict[str, Any]) -> ReconcileLoop:
+def cluster(*changed: dict[str, Any]) -> ReconcileLoop:
     there = {obj["kind"]: obj for obj in (o.system(authSchemeConfigs=[SCHEME]), client(), grant(), *changed)}
     made = FakeCluster(*there.values())
     made.put(r.SECRETS, o.secret("client", "clientId", "clientSecret"))
@@ -55,12 +55,12 @@ def world(*changed: dict[str, Any]) -> ReconcileLoop:
 
 
 async def test_it_tells_the_id_to_name_and_where_the_secret_goes() -> None:
-    acting = world()
+    acting = cluster()
     await acting.until_quiet()
     status, reason, message = acting.ready(r.CREDENTIAL_GRANTS, "shared")
     assert (status, reason) == ("True", "Granted")
     assert message == f"Credential shared may be used by organisation {BORROWER}"
-    stored = acting.world[r.CREDENTIAL_GRANTS].get(o.NAMESPACE, "shared")
+    stored = acting.cluster[r.CREDENTIAL_GRANTS].get(o.NAMESPACE, "shared")
     assert stored["status"]["credentials"] == [
         {"connection": "clients", "credentialId": "client", "id": "shared", "tokenUrls": [TOKEN_URL]}
     ]
@@ -76,7 +76,7 @@ async def test_it_tells_the_id_to_name_and_where_the_secret_goes() -> None:
     ],
 )
 async def test_what_cannot_be_granted_is_said(changed: dict[str, Any], reason: str, words: str) -> None:
-    acting = world(changed)
+    acting = cluster(changed)
     await acting.until_quiet()
     status, found, message = acting.ready(r.CREDENTIAL_GRANTS, "shared")
     assert (status, found) == ("False", reason)
@@ -84,15 +84,15 @@ async def test_what_cannot_be_granted_is_said(changed: dict[str, Any], reason: s
 
 
 async def test_in_a_namespace_that_is_no_organisation_nothing_can_be_granted() -> None:
-    acting = world()
-    acting.world.remove(r.NAMESPACES, o.NAMESPACE, "")
+    acting = cluster()
+    acting.cluster.remove(r.NAMESPACES, o.NAMESPACE, "")
     await acting.until_quiet()
     assert acting.ready(r.CREDENTIAL_GRANTS, "shared")[:2] == ("False", "NotAnOrganisation")
 
 
 async def test_it_heals_when_the_connection_comes() -> None:
-    acting = world()
-    acting.world.remove(r.CONNECTIONS, "clients")
+    acting = cluster()
+    acting.cluster.remove(r.CONNECTIONS, "clients")
     await acting.until_quiet()
     assert acting.ready(r.CREDENTIAL_GRANTS, "shared")[1] == "ConnectionNotFound"
     await acting.changed(r.CONNECTIONS, client())
@@ -100,7 +100,7 @@ async def test_it_heals_when_the_connection_comes() -> None:
 
 
 async def test_who_borrows_is_looked_at_when_the_grant_or_the_client_changes() -> None:
-    acting = world()
+    acting = cluster()
     borrowed = {"credentialId": "shared", "organisationId": o.ORGANISATION}
     scheme = {
         "id": "oauth",
@@ -110,17 +110,17 @@ async def test_who_borrows_is_looked_at_when_the_grant_or_the_client_changes() -
             "grant": {"type": "authorizationCode", "authorizationCode": borrowed},
         },
     }
-    acting.world.put(r.SYSTEMS, elsewhere(o.system(authSchemeConfigs=[scheme])))
+    acting.cluster.put(r.SYSTEMS, elsewhere(o.system(authSchemeConfigs=[scheme])))
     login = {"id": "main", "type": "oauth2-code", "authSchemeConfigId": "oauth", "secretRef": {"name": "x"}}
-    acting.world.put(r.CONNECTIONS, elsewhere(o.connection("login", credentials=[login])))
+    acting.cluster.put(r.CONNECTIONS, elsewhere(o.connection("login", credentials=[login])))
     for resource, obj in ((r.CREDENTIAL_GRANTS, grant()), (r.CONNECTIONS, client())):
         for change in (Change(old=obj, new=None), Change(old=None, new=obj)):
-            keys = {str(key) for key in keys_to_enqueue(acting.world, resource, change)}
+            keys = {str(key) for key in keys_to_enqueue(acting.cluster, resource, change)}
             assert {"System borrower/shop", "Connection borrower/login"} <= keys
 
 
 async def test_a_new_certificate_is_looked_at_by_all_connections_of_its_system() -> None:
-    acting = world(client(type="certificate"))
-    acting.world.put(r.CONNECTIONS, o.connection("login"))
-    keys = keys_to_enqueue(acting.world, r.CONNECTIONS, Change(old=None, new=client(type="certificate")))
+    acting = cluster(client(type="certificate"))
+    acting.cluster.put(r.CONNECTIONS, o.connection("login"))
+    keys = keys_to_enqueue(acting.cluster, r.CONNECTIONS, Change(old=None, new=client(type="certificate")))
     assert "Connection acme/login" in {str(key) for key in keys}

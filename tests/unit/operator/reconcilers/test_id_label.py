@@ -23,11 +23,11 @@ async def test_a_label_that_is_no_ulid_is_told_and_left(label: str) -> None:
     status, reason, message = there.ready(r.PROJECTS, "order-sync")
     assert (status, reason) == ("False", "IdInvalid")
     assert object_id(unlabelled) in message
-    stored = there.world[r.PROJECTS].get("acme", "order-sync")
+    stored = there.cluster[r.PROJECTS].get("acme", "order-sync")
     assert stored is not None
     assert stored["metadata"]["labels"][ID_LABEL] == label
     assert there.environment()["status"] == "running", "it works, under the id that it has"
-    assert ("Warning", "IdInvalid") in [(told["type"], told["reason"]) for told in there.world.posted]
+    assert ("Warning", "IdInvalid") in [(told["type"], told["reason"]) for told in there.cluster.posted]
 
 
 async def test_a_ulid_in_lower_case_is_one() -> None:
@@ -42,10 +42,10 @@ async def test_what_refers_to_a_connection_with_such_a_label_works() -> None:
     labelled = connection()
     labelled["metadata"]["labels"] = {ID_LABEL: "login"}
     there = reconciling(project())
-    there.world.put(r.SYSTEMS, system())
-    there.world.put(r.SECRETS, secret())
-    there.world.put(r.CONNECTIONS, labelled)
-    there.world.put(r.CONNECTION_TEMPLATES, template(connectionRef={"name": "login"}))
+    there.cluster.put(r.SYSTEMS, system())
+    there.cluster.put(r.SECRETS, secret())
+    there.cluster.put(r.CONNECTIONS, labelled)
+    there.cluster.put(r.CONNECTION_TEMPLATES, template(connectionRef={"name": "login"}))
     await there.until_quiet()
     there.kubelet()
     await there.until_quiet()

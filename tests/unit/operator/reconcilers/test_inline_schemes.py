@@ -12,14 +12,14 @@ from tieline_core.kubernetes import resources as r
 
 def connected(scheme: dict[str, Any]) -> ReconcileLoop:
     item = {"id": "main", "type": "string", "authSchemeConfig": scheme, "secretRef": {"name": "login"}}
-    world = FakeCluster(o.system(), o.connection(credentials=[item]))
-    world.put(r.SECRETS, o.secret("login", "value"))
-    world.put(r.NAMESPACES, o.namespace())
-    return ReconcileLoop(world)
+    cluster = FakeCluster(o.system(), o.connection(credentials=[item]))
+    cluster.put(r.SECRETS, o.secret("login", "value"))
+    cluster.put(r.NAMESPACES, o.namespace())
+    return ReconcileLoop(cluster)
 
 
 def told(there: ReconcileLoop) -> dict[str, Any]:
-    found: dict[str, Any] = there.world[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"]["credentials"][0]
+    found: dict[str, Any] = there.cluster[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"]["credentials"][0]
     return found
 
 

@@ -27,7 +27,7 @@ async def test_an_object_says_that_its_namespace_is_no_organisation(
     resource: Resource, obj: dict[str, Any]
 ) -> None:
     there = reconciling(organisation=False)
-    there.world.put(resource, obj)
+    there.cluster.put(resource, obj)
     await there.until_quiet()
     name = obj["metadata"]["name"]
     status, reason, message = there.ready(resource, name)
@@ -39,28 +39,28 @@ async def test_an_object_says_that_its_namespace_is_no_organisation(
 
 async def test_an_object_says_that_an_older_namespace_is_the_organisation() -> None:
     there = reconciling()
-    there.world.put(r.NAMESPACES, namespace(age=100))
-    there.world.put(r.NAMESPACES, namespace("first", age=200))
-    there.world.put(r.SYSTEMS, system())
+    there.cluster.put(r.NAMESPACES, namespace(age=100))
+    there.cluster.put(r.NAMESPACES, namespace("first", age=200))
+    there.cluster.put(r.SYSTEMS, system())
     await there.until_quiet()
     status, reason, message = there.ready(r.SYSTEMS, system()["metadata"]["name"])
     assert (status, reason) == ("False", "OrganisationTaken")
-    assert "older namespace first" in message
+    assert "the namespace first is" in message
 
 
 async def test_what_is_wrong_with_the_object_itself_is_told_first() -> None:
     there = reconciling(organisation=False)
-    there.world.put(r.CONNECTIONS, connection())
+    there.cluster.put(r.CONNECTIONS, connection())
     await there.until_quiet()
     assert there.ready(r.CONNECTIONS, "login")[:2] == ("False", "SystemNotFound")
 
 
 async def test_what_runs_goes_on_when_the_namespace_loses_its_label() -> None:
     there = reconciling(project())
-    there.world.put(r.SYSTEMS, system())
-    there.world.put(r.SECRETS, secret())
-    there.world.put(r.CONNECTIONS, connection())
-    there.world.put(r.CONNECTION_TEMPLATES, template(connectionRef={"name": "login"}))
+    there.cluster.put(r.SYSTEMS, system())
+    there.cluster.put(r.SECRETS, secret())
+    there.cluster.put(r.CONNECTIONS, connection())
+    there.cluster.put(r.CONNECTION_TEMPLATES, template(connectionRef={"name": "login"}))
     await there.until_quiet()
     there.kubelet()
     await there.until_quiet()

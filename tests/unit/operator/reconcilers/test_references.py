@@ -21,7 +21,7 @@ SCHEMA = {"type": "object", "properties": {"region": {"type": "string"}}}
 ACTIVATED = {"connectionTemplate": "shop-template", "connectionRef": {"name": "login"}}
 
 
-def world(*changes: Callable[[dict[str, Any]], None]) -> FakeCluster:
+def cluster(*changes: Callable[[dict[str, Any]], None]) -> FakeCluster:
     """Everything in place and ready, except for what ``changes`` do to it."""
     there: dict[str, Any] = {
         "system": o.system(),
@@ -112,14 +112,14 @@ CASES = [
 async def test_what_is_missing_is_told_and_heals(
     which: tuple[Resource, str], changes: Any, reason: str, words: str
 ) -> None:
-    there = ReconcileLoop(world(*changes))
+    there = ReconcileLoop(cluster(*changes))
     await there.until_quiet()
     status, got, message = there.ready(*which)
     assert got == reason
     assert words in message
     assert status == ("True" if reason in ("Valid", "Linked", "Active") else "False")
     if status == "False":
-        for resource, stored in world().objects.items():
+        for resource, stored in cluster().objects.items():
             for obj in stored.values():
                 await there.changed(resource, obj)
         assert there.ready(*which)[0] == "True"
@@ -138,7 +138,7 @@ async def test_a_project_that_needs_an_unusable_connection_is_not_ready_until_it
     changes: Any, reason: str, words: str
 ) -> None:
     deployed = spec("project", environments=[{"name": "production", "version": "latest"}])
-    there = ReconcileLoop(world(deployed, *changes))
+    there = ReconcileLoop(cluster(deployed, *changes))
     await there.until_quiet()
     there.kubelet()
     await there.until_quiet()
@@ -147,7 +147,7 @@ async def test_a_project_that_needs_an_unusable_connection_is_not_ready_until_it
     assert 'connection template "shop"' in message
     assert words in message
     assert there.environment()["status"] == "running", "its pods serve"
-    for resource, stored in world().objects.items():
+    for resource, stored in cluster().objects.items():
         for obj in stored.values():
             if resource not in (r.PROJECTS, r.NAMESPACES):
                 await there.changed(resource, obj)
@@ -155,45 +155,45 @@ async def test_a_project_that_needs_an_unusable_connection_is_not_ready_until_it
 
 
 async def test_a_secret_of_another_type_is_refused_with_what_to_do() -> None:
-    there = ReconcileLoop(world(no_secret))
-    there.world.other_secrets.add("login")
+    there = ReconcileLoop(cluster(no_secret))
+    there.cluster.other_secrets.add("login")
     await there.until_quiet()
     assert there.ready(*CONNECTION)[1] == "SecretTypeWrong"
     assert "delete it and create it again" in there.ready(*CONNECTION)[2]
 
 
 async def test_a_secret_that_the_watch_brings_after_its_connection_is_not_missed() -> None:
-    there = ReconcileLoop(world(no_secret))
-    there.world.late_secrets["login"] = o.secret("login")
+    there = ReconcileLoop(cluster(no_secret))
+    there.cluster.late_secrets["login"] = o.secret("login")
     await there.once(*CONNECTION)
     assert there.ready(*CONNECTION)[0] == "True"
 
 
 async def test_a_credential_that_will_expire_is_looked_at_again_then() -> None:
     expires = format_time(o.NOW + timedelta(minutes=5))
-    there = ReconcileLoop(world(credential(expiresAt=expires)))
+    there = ReconcileLoop(cluster(credential(expiresAt=expires)))
     await there.once(*CONNECTION)
     assert there.requeue_after == 300
 
 
 async def test_while_variables_are_invalid_the_last_valid_ones_stay() -> None:
-    there = ReconcileLoop(world())
+    there = ReconcileLoop(cluster())
     await there.until_quiet()
-    there.world.edited(r.ACTIVATIONS, "for-ann")["spec"]["variables"] = {"region": 3}
+    there.cluster.edited(r.ACTIVATIONS, "for-ann")["spec"]["variables"] = {"region": 3}
     await there.until_quiet()
-    stored = there.world.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
+    stored = there.cluster.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
     assert stored["status"]["lastValidVariables"] == {"region": "eu"}
     assert stored["status"]["variableErrors"][0].startswith("region: ")
 
 
 async def test_a_schema_that_changes_under_values_is_told_on_the_activation_and_drops_nothing() -> None:
-    there = ReconcileLoop(world())
+    there = ReconcileLoop(cluster())
     await there.until_quiet()
     changed = {**SCHEMA, "properties": {"region": {"type": "integer"}}}
     environments = [{"name": "production"}]
     await there.changed(r.PROJECTS, o.project(dynamicVariablesSchema=changed, environments=environments))
     assert there.ready(*ACTIVATION)[:2] == ("False", "VariablesInvalid")
-    stored = there.world.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
+    stored = there.cluster.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
     assert stored["spec"]["variables"] == {"region": "eu"}
     assert stored["status"]["lastValidVariables"] == {"region": "eu"}
     await there.changed(r.PROJECTS, o.project(dynamicVariablesSchema=SCHEMA, environments=environments))
@@ -201,10 +201,10 @@ async def test_a_schema_that_changes_under_values_is_told_on_the_activation_and_
 
 
 async def test_variables_that_do_not_fit_are_told_also_where_something_else_is_wrong() -> None:
-    there = ReconcileLoop(world(without("end_user"), spec("activation", variables={"region": 3})))
+    there = ReconcileLoop(cluster(without("end_user"), spec("activation", variables={"region": 3})))
     await there.until_quiet()
     assert there.ready(*ACTIVATION)[1] == "EndUserNotFound"
-    stored = there.world.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
+    stored = there.cluster.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
     assert stored["status"]["variableErrors"][0].startswith("region: ")
 
 
@@ -221,63 +221,63 @@ async def test_variables_that_do_not_fit_are_told_also_where_something_else_is_w
 async def test_of_two_that_claim_the_same_the_oldest_has_it_until_it_goes(
     resource: Resource, make: Any, reason: str
 ) -> None:
-    there = ReconcileLoop(world(without("activation"), without("template")))
-    there.world.put(resource, make("younger", 10), make("older", 900))
+    there = ReconcileLoop(cluster(without("activation"), without("template")))
+    there.cluster.put(resource, make("younger", 10), make("older", 900))
     await there.until_quiet()
     assert there.ready(resource, "older")[0] == "True"
     assert there.ready(resource, "younger")[:2] == ("False", reason)
     assert "older" in there.ready(resource, "younger")[2]
-    there.world.remove(resource, "older")
+    there.cluster.remove(resource, "older")
     await there.until_quiet()
     assert there.ready(resource, "younger")[0] == "True"
 
 
 async def test_of_two_objects_with_one_id_the_oldest_keeps_it() -> None:
-    there = ReconcileLoop(world())
+    there = ReconcileLoop(cluster())
     labels = {"labels": {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}}
     for name, age in (("older", 900), ("younger", 10)):
         user = o.end_user(name, age=age, external=name)
         user["metadata"] |= labels
-        there.world.put(r.END_USERS, user)
+        there.cluster.put(r.END_USERS, user)
     await there.until_quiet()
     assert there.ready(r.END_USERS, "older")[0] == "True"
     assert there.ready(r.END_USERS, "younger")[:2] == ("False", "IdTaken")
 
 
 async def test_who_gives_up_a_taken_id_gets_another() -> None:
-    there = ReconcileLoop(world())
+    there = ReconcileLoop(cluster())
     for name, age in (("older", 900), ("younger", 10)):
         user = o.end_user(name, age=age, external=name)
         user["metadata"]["labels"] = {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
-        there.world.put(r.END_USERS, user)
+        there.cluster.put(r.END_USERS, user)
     await there.until_quiet()
-    there.world.edited(r.END_USERS, "younger")["metadata"]["labels"] = {}
+    there.cluster.edited(r.END_USERS, "younger")["metadata"]["labels"] = {}
     await there.until_quiet()
     assert there.ready(r.END_USERS, "younger")[0] == "True"
-    (own,) = there.world.objects[r.END_USERS][o.NAMESPACE, "younger"]["metadata"]["labels"].values()
+    (own,) = there.cluster.objects[r.END_USERS][o.NAMESPACE, "younger"]["metadata"]["labels"].values()
     assert own != "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
 async def test_a_label_that_was_removed_comes_back_with_the_same_id() -> None:
-    there = ReconcileLoop(world())
+    there = ReconcileLoop(cluster())
     restored = o.end_user("bob", external="7")
     restored["metadata"]["labels"] = {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
-    there.world.put(r.END_USERS, restored)
+    there.cluster.put(r.END_USERS, restored)
     await there.until_quiet()
-    there.world.edited(r.END_USERS, "bob")["metadata"]["labels"] = {}
+    there.cluster.edited(r.END_USERS, "bob")["metadata"]["labels"] = {}
     await there.until_quiet()
-    bob = there.world.objects[r.END_USERS][o.NAMESPACE, "bob"]
+    bob = there.cluster.objects[r.END_USERS][o.NAMESPACE, "bob"]
     assert bob["metadata"]["labels"] == {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
     assert bob["status"]["id"] == "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
 async def test_every_object_gets_its_id_as_a_label_and_one_that_has_one_keeps_it() -> None:
-    there = ReconcileLoop(world())
+    there = ReconcileLoop(cluster())
     own = o.end_user("bob", external="7")
     own["metadata"]["labels"] = {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
-    there.world.put(r.END_USERS, own)
+    there.cluster.put(r.END_USERS, own)
     await there.until_quiet()
-    users = there.world.objects[r.END_USERS]
+    users = there.cluster.objects[r.END_USERS]
     assert len(users[o.NAMESPACE, "ann"]["metadata"]["labels"][ID_LABEL]) == 26
     assert users[o.NAMESPACE, "bob"]["metadata"]["labels"] == {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
 
@@ -291,32 +291,32 @@ async def test_a_system_with_an_incomplete_scheme_says_which() -> None:
             "grant": {"type": "authorizationCode", "authorizationCode": {"secretRef": {"name": "client"}}},
         },
     }
-    there = ReconcileLoop(world(spec("system", authSchemeConfigs=[scheme])))
+    there = ReconcileLoop(cluster(spec("system", authSchemeConfigs=[scheme])))
     await there.until_quiet()
     status, reason, message = there.ready(r.SYSTEMS, "shop")
     assert (status, reason) == ("False", "SecretNotFound")
     assert "authorizeUrl" in message
-    stored = there.world[r.SYSTEMS].get(o.NAMESPACE, "shop")
+    stored = there.cluster[r.SYSTEMS].get(o.NAMESPACE, "shop")
     messages = stored["status"]["authSchemes"][0]["validationMessages"]
     assert [message["severity"] for message in messages].count("error") == 2
 
 
 async def test_conditions_follow_kstatus_and_keep_their_time() -> None:
-    there = ReconcileLoop(world(without("system")))
+    there = ReconcileLoop(cluster(without("system")))
     await there.until_quiet()
-    stored = there.world.objects[r.CONNECTIONS][o.NAMESPACE, "login"]
+    stored = there.cluster.objects[r.CONNECTIONS][o.NAMESPACE, "login"]
     first = {c["type"]: c for c in stored["status"]["conditions"]}
     assert (first["Ready"]["status"], first["Stalled"]["status"]) == ("False", "True")
     there.now += timedelta(hours=1)
-    there.world.edited(r.CONNECTIONS, "login")["metadata"]["generation"] = 2
+    there.cluster.edited(r.CONNECTIONS, "login")["metadata"]["generation"] = 2
     await there.until_quiet()
-    stored = there.world.objects[r.CONNECTIONS][o.NAMESPACE, "login"]
+    stored = there.cluster.objects[r.CONNECTIONS][o.NAMESPACE, "login"]
     second = {c["type"]: c for c in stored["status"]["conditions"]}
     assert second["Ready"]["lastTransitionTime"] == first["Ready"]["lastTransitionTime"]
     assert second["Ready"]["observedGeneration"] == stored["status"]["observedGeneration"] == 2
-    there.world.put(r.SYSTEMS, o.system())
+    there.cluster.put(r.SYSTEMS, o.system())
     await there.until_quiet()
-    stored = there.world.objects[r.CONNECTIONS][o.NAMESPACE, "login"]
+    stored = there.cluster.objects[r.CONNECTIONS][o.NAMESPACE, "login"]
     third = {c["type"]: c for c in stored["status"]["conditions"]}
-    assert third.keys() == {"Ready"}
+    assert third.keys() == {"Ready", "CredentialsAccepted"}
     assert third["Ready"]["lastTransitionTime"] != first["Ready"]["lastTransitionTime"]

@@ -50,9 +50,9 @@ class There(ReconcileLoop):
     """A connection with credentials and their Secrets."""
 
     def __init__(self, *items: dict[str, Any]) -> None:
-        world = FakeCluster(o.system(authSchemeConfigs=SCHEMES), o.connection(credentials=list(items)))
-        world.put(r.NAMESPACES, o.namespace())
-        super().__init__(world)
+        cluster = FakeCluster(o.system(authSchemeConfigs=SCHEMES), o.connection(credentials=list(items)))
+        cluster.put(r.NAMESPACES, o.namespace())
+        super().__init__(cluster)
 
     def store(self, name: str = "login", *, owned: bool = True, age: float = 3600, **more: Any) -> None:
         secret = o.secret(name, "username", "password", "clientId", "clientSecret")
@@ -60,7 +60,7 @@ class There(ReconcileLoop):
         if owned:
             uid = o.connection()["metadata"]["uid"]
             secret["metadata"]["ownerReferences"] = [{"kind": "Connection", "name": "login", "uid": uid}]
-        self.world.put(r.SECRETS, {**secret, **more})
+        self.cluster.put(r.SECRETS, {**secret, **more})
 
     def store_tokens(self, identifier: str = "main", **more: Any) -> None:
         self.store(tokens_name("login", identifier), tokens=TokenFacts(obtained=True), **more)
@@ -70,16 +70,16 @@ class There(ReconcileLoop):
         return o.connection(credentials=list(items))
 
     def secrets(self) -> set[str]:
-        return {name for _, name in self.world.objects[r.SECRETS]}
+        return {name for _, name in self.cluster.objects[r.SECRETS]}
 
     def status(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.world[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"][
+        found: list[dict[str, Any]] = self.cluster[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"][
             "credentials"
         ]
         return found
 
     def events(self) -> list[tuple[str, str]]:
-        return [(event["type"], event["reason"]) for event in self.world.posted]
+        return [(event["type"], event["reason"]) for event in self.cluster.posted]
 
 
 async def test_what_the_platform_made_is_deleted_with_an_event() -> None:
@@ -139,12 +139,12 @@ async def test_tokens_of_a_removed_credential_go_and_those_of_one_that_is_news_s
     there.store()
     for identifier in ("main", "removed", "not-seen-yet"):
         there.store_tokens(identifier)
-    there.world.ahead["login"] = there.connection(oauth_item(), oauth_item(identifier="not-seen-yet"))
+    there.cluster.ahead["login"] = there.connection(oauth_item(), oauth_item(identifier="not-seen-yet"))
     await there.once(*CONNECTION)
     assert tokens_name("login", "removed") not in there.secrets()
     assert tokens_name("login", "main") in there.secrets()
     assert tokens_name("login", "not-seen-yet") in there.secrets(), "Kubernetes has its credential already"
-    there.world.ahead["login"] = there.connection(oauth_item())
+    there.cluster.ahead["login"] = there.connection(oauth_item())
     await there.once(*CONNECTION)
     assert tokens_name("login", "not-seen-yet") not in there.secrets()
 
@@ -153,7 +153,7 @@ async def test_tokens_that_were_written_since_they_were_seen_are_not_deleted() -
     there = There(oauth_item())
     there.store()
     there.store_tokens("removed")
-    there.world.changing.add(tokens_name("login", "removed"))
+    there.cluster.changing.add(tokens_name("login", "removed"))
     await there.once(*CONNECTION)
     assert tokens_name("login", "removed") in there.secrets()
 
@@ -163,7 +163,7 @@ async def test_kubernetes_is_asked_only_where_something_seems_left_over() -> Non
     there.store()
     there.store_tokens()
     await there.until_quiet()
-    assert there.world.reads == 0
+    assert there.cluster.reads == 0
 
 
 async def test_a_secret_of_the_name_that_holds_no_tokens_of_ours_stays() -> None:

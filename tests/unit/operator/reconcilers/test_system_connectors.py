@@ -34,30 +34,30 @@ def described(url: str = "https://{region}.shop.example/v1", **schemes: Any) -> 
 
 
 def new(**spec: Any) -> ReconcileLoop:
-    world = FakeCluster()
-    world.put(r.NAMESPACES, namespace())
-    world.put(r.CONNECTORS, obj("Connector", "shop", spec={"name": "Shop"}))
-    world.put(
+    cluster = FakeCluster()
+    cluster.put(r.NAMESPACES, namespace())
+    cluster.put(r.CONNECTORS, obj("Connector", "shop", spec={"name": "Shop"}))
+    cluster.put(
         r.SYSTEMS, obj("System", "shop", spec={"name": "Shop", "connectorRef": {"name": "shop"}, **spec})
     )
-    return ReconcileLoop(world)
+    return ReconcileLoop(cluster)
 
 
 async def imported(there: ReconcileLoop, name: str, description: dict[str, Any]) -> None:
     """A version of the connector, as an import stores it."""
-    world = there.world
+    cluster = there.cluster
     maps = pack(import_description(orjson.dumps(description)))
-    connector = world[r.CONNECTORS].get(NAMESPACE, "shop")
+    connector = cluster[r.CONNECTORS].get(NAMESPACE, "shop")
     version = storage.version_manifest(
-        connector, name=name, digest="0" * 64, maps=maps, siblings=world[r.CONNECTOR_VERSIONS].list()
+        connector, name=name, digest="0" * 64, maps=maps, siblings=cluster[r.CONNECTOR_VERSIONS].list()
     )
-    version = await world.create(r.CONNECTOR_VERSIONS, version)
+    version = await cluster.create(r.CONNECTOR_VERSIONS, version)
     for manifest in storage.config_maps(version, maps):
-        await world.create(r.CONFIG_MAPS, manifest)
+        await cluster.create(r.CONFIG_MAPS, manifest)
 
 
 def system(there: ReconcileLoop) -> Any:
-    return there.world[r.SYSTEMS].get(NAMESPACE, "shop")
+    return there.cluster[r.SYSTEMS].get(NAMESPACE, "shop")
 
 
 def schemes(there: ReconcileLoop) -> list[str]:
@@ -74,7 +74,7 @@ async def test_base_url_domain_variables_and_auth_schemes_come_from_the_version(
         {"id": "key", "description": "", "type": "api-key", "apiKey": {"name": "X-Key", "in": "header"}}
     ]
     assert there.ready(r.SYSTEMS, "shop")[:2] == ("True", "Valid")
-    stored = there.world.objects[r.SYSTEMS][NAMESPACE, "shop"]
+    stored = there.cluster.objects[r.SYSTEMS][NAMESPACE, "shop"]
     assert stored["spec"] == {"name": "Shop", "connectorRef": {"name": "shop"}}
     assert stored["status"]["fromConnector"]["version"] == "one"
 
@@ -114,10 +114,10 @@ async def test_a_new_version_is_followed_unless_one_is_named() -> None:
     await imported(there, "two", described(other=KEY))
     await there.until_quiet()
     assert schemes(there) == ["other"]
-    there.world.edited(r.SYSTEMS, "shop")["spec"]["connectorRef"]["version"] = "one"
+    there.cluster.edited(r.SYSTEMS, "shop")["spec"]["connectorRef"]["version"] = "one"
     await there.until_quiet()
     assert schemes(there) == ["key"]
-    assert await ReconcileLoop(there.world).until_quiet() == 0
+    assert await ReconcileLoop(there.cluster).until_quiet() == 0
 
 
 async def test_a_scheme_that_lacks_something_is_told_and_can_be_completed() -> None:
@@ -128,7 +128,7 @@ async def test_a_scheme_that_lacks_something_is_told_and_can_be_completed() -> N
     assert (finding["id"], finding["validationMessages"][0]["severity"]) == ("login", "warning")
     assert "tokenUrl is missing" in finding["validationMessages"][0]["text"]
     assert schemes(there) == ["key"]
-    stored = there.world.edited(r.SYSTEMS, "shop")
+    stored = there.cluster.edited(r.SYSTEMS, "shop")
     stored["spec"]["authSchemeConfigs"] = [{"id": "login", "type": "none"}]
     await there.until_quiet()
     assert "authSchemes" not in system(there)["status"]
@@ -140,7 +140,7 @@ async def test_what_is_missing_is_told_and_what_was_there_goes_on_to_work() -> N
     assert there.ready(r.SYSTEMS, "shop")[:2] == ("False", "ConnectorVersionNotFound")
     await imported(there, "one", described(key=KEY))
     await there.until_quiet()
-    there.world.remove(r.CONNECTORS, "shop")
+    there.cluster.remove(r.CONNECTORS, "shop")
     await there.until_quiet()
     assert there.ready(r.SYSTEMS, "shop")[:2] == ("False", "ConnectorNotFound")
     assert schemes(there) == ["key"]
@@ -156,13 +156,13 @@ async def test_a_version_without_a_base_url_asks_for_one() -> None:
 async def test_a_connection_says_which_part_of_its_base_url_has_no_value() -> None:
     there = new(templateBaseUrl="https://{region}.{zone}.example", domain="shop.example")
     await imported(there, "one", described())
-    there.world.put(
+    there.cluster.put(
         r.CONNECTIONS, obj("Connection", "login", spec={"name": "l", "systemRef": {"name": "shop"}})
     )
     await there.until_quiet()
     assert there.ready(r.CONNECTIONS, "login")[1] == "VariableMissing"
     assert "no value for zone;" in there.ready(r.CONNECTIONS, "login")[2]
-    there.world.edited(r.CONNECTIONS, "login")["spec"]["variables"] = {"zone": "a"}
+    there.cluster.edited(r.CONNECTIONS, "login")["spec"]["variables"] = {"zone": "a"}
     await there.until_quiet()
     assert there.ready(r.CONNECTIONS, "login")[0] == "True"
 
@@ -174,5 +174,5 @@ async def test_a_connection_can_use_a_scheme_of_the_connector() -> None:
     spec = {"name": "login", "systemRef": {"name": "shop"}, "credentials": [credential]}
     await there.changed(r.CONNECTIONS, obj("Connection", "login", spec=spec))
     assert there.ready(r.CONNECTIONS, "login")[0] == "False"
-    await there.changed(r.SYSTEMS, there.world.objects[r.SYSTEMS][NAMESPACE, "shop"])
+    await there.changed(r.SYSTEMS, there.cluster.objects[r.SYSTEMS][NAMESPACE, "shop"])
     assert there.ready(r.CONNECTIONS, "login")[0] == "True"

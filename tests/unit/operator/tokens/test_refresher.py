@@ -18,9 +18,9 @@ from tieline_core.credentials.validation.secret_facts import TokenFacts, ValueFa
 from tieline_core.identity.names import tokens_name
 from tieline_core.kubernetes import Unavailable
 from tieline_core.kubernetes import resources as r
-from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, Tokens, UnreachableError
 from tieline_operator.metrics import Metrics
 from tieline_operator.tokens.refresher import TokenRefresher
+from tieline_protocol.oauth.token_client import MisconfiguredError, RefusedError, Tokens, UnreachableError
 
 SCHEME = {
     "id": "oauth",
@@ -56,21 +56,21 @@ class KeeperInMemory:
 
 
 class Keeping:
-    """A world with connections that want tokens, and the refreshes of it."""
+    """A cluster with connections that want tokens, and the refreshes of it."""
 
     def __init__(self, *names: str) -> None:
         self.clock = HandClock()
-        self.world = FakeCluster(o.system(authSchemeConfigs=[SCHEME]))
-        self.world.put(r.NAMESPACES, o.namespace())
+        self.cluster = FakeCluster(o.system(authSchemeConfigs=[SCHEME]))
+        self.cluster.put(r.NAMESPACES, o.namespace())
         for name in names or ("login",):
-            self.world.put(r.CONNECTIONS, o.connection(name, credentials=[CLIENT]))
+            self.cluster.put(r.CONNECTIONS, o.connection(name, credentials=[CLIENT]))
         self.store_client()
         self.token_manager = KeeperInMemory(self)
         self.metrics = Metrics()
         self.changed: list[str] = []
         self.leads = True
         self.refreshes = TokenRefresher(
-            self.world,
+            self.cluster,
             self.token_manager,
             self.metrics,
             now=self.now,
@@ -87,7 +87,7 @@ class Keeping:
     def store_client(self, version: str = "1") -> None:
         secret = o.secret("login", "clientId", "clientSecret")
         secret["metadata"]["resourceVersion"] = version
-        self.world.put(r.SECRETS, secret)
+        self.cluster.put(r.SECRETS, secret)
 
     def store_tokens(self, name: str = "login", **facts: Any) -> None:
         metadata = {
@@ -106,7 +106,7 @@ class Keeping:
             "values": ValueFacts(),
             "tokens": tokens,
         }
-        self.world.put(r.SECRETS, kept)
+        self.cluster.put(r.SECRETS, kept)
 
     def look(self, name: str = "login") -> None:
         self.refreshes.reschedule(o.NAMESPACE, name)
@@ -272,11 +272,11 @@ async def test_trouble_is_told_of_the_provider_and_not_of_the_credential(
     await there.clock.pass_by(1)
     assert there.changed == ["login"]
     assert there.refreshes.token_problems(o.NAMESPACE, "login")["main"].reason == reason
-    reconciling = ReconcileLoop(there.world, token_problems=there.refreshes.token_problems)
+    reconciling = ReconcileLoop(there.cluster, token_problems=there.refreshes.token_problems)
     await reconciling.until_quiet()
     assert reconciling.ready(r.CONNECTIONS, "login")[1] == reason
     assert str(raised) in reconciling.ready(r.CONNECTIONS, "login")[2]
-    status = there.world[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"]
+    status = there.cluster[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"]
     assert status["credentials"] == [{"id": "main", "errors": []}]
     there.token_manager.raises = None
     there.store_client(version="3")
@@ -302,7 +302,7 @@ async def test_what_is_gone_is_forgotten() -> None:
     there = Keeping()
     there.look()
     await there.clock.pass_by(1)
-    there.world.remove(r.CONNECTIONS, "login")
+    there.cluster.remove(r.CONNECTIONS, "login")
     there.look()
     await there.clock.pass_by(7200)
     assert len(there.token_manager.asked) == 1
@@ -314,7 +314,7 @@ async def test_an_expired_credential_is_refreshed_no_more() -> None:
     there.look()
     await there.clock.pass_by(1)
     expired = {**CLIENT, "expiresAt": there.now().isoformat()}
-    there.world.put(r.CONNECTIONS, o.connection(credentials=[expired]))
+    there.cluster.put(r.CONNECTIONS, o.connection(credentials=[expired]))
     there.look()
     await there.clock.pass_by(7200)
     assert len(there.token_manager.asked) == 1
@@ -323,8 +323,8 @@ async def test_an_expired_credential_is_refreshed_no_more() -> None:
 async def test_given_tokens_that_nothing_renews_are_left_alone() -> None:
     there = Keeping()
     item = {**CLIENT, "type": "oauth2-token"}
-    there.world.put(r.CONNECTIONS, o.connection(credentials=[item]))
-    there.world.put(r.SECRETS, o.secret("login", "accessToken"))
+    there.cluster.put(r.CONNECTIONS, o.connection(credentials=[item]))
+    there.cluster.put(r.SECRETS, o.secret("login", "accessToken"))
     there.look()
     await there.clock.pass_by(7200)
     assert there.token_manager.asked == []
@@ -332,32 +332,32 @@ async def test_given_tokens_that_nothing_renews_are_left_alone() -> None:
 
 async def test_a_refusal_is_an_error_of_the_credential_with_an_event() -> None:
     there = Keeping()
-    reconciling = ReconcileLoop(there.world)
+    reconciling = ReconcileLoop(there.cluster)
     await reconciling.until_quiet()
     assert reconciling.ready(r.CONNECTIONS, "login")[:2] == ("Unknown", "TokensPending")
     there.store_tokens(obtained=False, refused="invalid_client")
     await reconciling.until_quiet()
     assert reconciling.ready(r.CONNECTIONS, "login")[:2] == ("False", "CredentialRefused")
-    status = there.world[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"]
+    status = there.cluster[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"]
     assert "invalid_client" in status["credentials"][0]["errors"][0]
-    assert [event["reason"] for event in there.world.posted if event["type"] == "Warning"] == [
+    assert [event["reason"] for event in there.cluster.posted if event["type"] == "Warning"] == [
         "CredentialRefused"
     ]
 
 
 async def test_a_name_that_is_taken_is_told_of_given_tokens_too_and_looked_at_again() -> None:
     there = Keeping()
-    there.world.put(r.CONNECTIONS, o.connection(credentials=[{**CLIENT, "type": "oauth2-token"}]))
-    there.world.put(r.SECRETS, o.secret("login", "accessToken", "refreshToken", "clientId", "clientSecret"))
+    there.cluster.put(r.CONNECTIONS, o.connection(credentials=[{**CLIENT, "type": "oauth2-token"}]))
+    there.cluster.put(r.SECRETS, o.secret("login", "accessToken", "refreshToken", "clientId", "clientSecret"))
     there.token_manager.raises = SecretTakenError("login-tokens")
     there.look()
     await there.clock.pass_by(1)
-    reconciling = ReconcileLoop(there.world, token_problems=there.refreshes.token_problems)
+    reconciling = ReconcileLoop(there.cluster, token_problems=there.refreshes.token_problems)
     await reconciling.until_quiet()
     status, reason, message = reconciling.ready(r.CONNECTIONS, "login")
     assert (status, reason) == ("False", "SecretNameTaken")
     assert "delete it" in message
-    assert "SecretNameTaken" in {event["reason"] for event in there.world.posted}
+    assert "SecretNameTaken" in {event["reason"] for event in there.cluster.posted}
     there.token_manager.raises = None
     await there.clock.pass_by(90)
     assert there.count("renewed") == 1

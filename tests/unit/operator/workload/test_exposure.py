@@ -17,7 +17,11 @@ from tieline_core.kubernetes import resources as r
 from tieline_operator.config import Config
 from tieline_operator.workload.exposure import Exposure, ExposureMode, Gateway
 
-NEEDED = {"TIELINE_RUNTIME_IMAGE": "runtime:1", "TIELINE_API_URL": "http://api"}
+NEEDED = {
+    "TIELINE_RUNTIME_IMAGE": "runtime:1",
+    "TIELINE_API_URL": "http://api",
+    "TIELINE_ENGINE_URL": "nats://engine",
+}
 URL = "TIELINE_PUBLIC_URL_TEMPLATE"
 GATEWAY = Gateway("infra", "edge")
 
@@ -31,7 +35,7 @@ def exposed(template: str = "https://{name}.{namespace}.hooks.example", **exposu
 
 
 def only(there: ReconcileLoop, resource: Resource) -> dict[str, Any]:
-    (found,) = there.world[resource].list()
+    (found,) = there.cluster[resource].list()
     return found
 
 
@@ -92,7 +96,7 @@ def test_the_pages_settings_are_taken() -> None:
 
 async def test_environments_have_no_entrance_where_none_is_asked_for() -> None:
     there = await running()
-    assert there.world[r.INGRESSES].list() == there.world[r.HTTP_ROUTES].list() == []
+    assert there.cluster[r.INGRESSES].list() == there.cluster[r.HTTP_ROUTES].list() == []
 
 
 async def test_an_ingress_leads_from_the_public_urls_host_to_the_environment() -> None:
@@ -131,7 +135,7 @@ async def test_an_ingress_leads_from_the_public_urls_host_to_the_environment() -
     metadata = ingress["metadata"]
     assert metadata["ownerReferences"][0]["kind"] == "Project"
     assert metadata["annotations"]["cert-manager.io/cluster-issuer"] == "letsencrypt"
-    assert there.world[r.HTTP_ROUTES].list() == []
+    assert there.cluster[r.HTTP_ROUTES].list() == []
 
 
 async def test_an_https_url_without_a_secret_leaves_the_certificate_to_the_controller() -> None:
@@ -178,18 +182,18 @@ async def test_an_entrance_outlives_a_suspension_and_goes_when_it_is_switched_of
     assert only(there, r.INGRESSES) == before
 
     route = exposed(mode=ExposureMode.HTTP_ROUTE, gateway=GATEWAY)
-    await ReconcileLoop(there.world, config=route).until_quiet()
-    assert there.world[r.INGRESSES].list() == []
+    await ReconcileLoop(there.cluster, config=route).until_quiet()
+    assert there.cluster[r.INGRESSES].list() == []
     assert only(there, r.HTTP_ROUTES)
-    await ReconcileLoop(there.world).until_quiet()
-    assert there.world[r.INGRESSES].list() == there.world[r.HTTP_ROUTES].list() == []
+    await ReconcileLoop(there.cluster).until_quiet()
+    assert there.cluster[r.INGRESSES].list() == there.cluster[r.HTTP_ROUTES].list() == []
 
 
 async def test_an_entrance_goes_with_its_environment() -> None:
     there = await running(config=exposed(mode=ExposureMode.INGRESS))
     change(there, environments=[{"name": "staging"}])
     await there.until_quiet()
-    assert there.world[r.INGRESSES].list() == []
+    assert there.cluster[r.INGRESSES].list() == []
 
 
 async def test_metrics_are_open_to_the_namespaces_that_are_named_alone() -> None:

@@ -27,6 +27,7 @@ def workload(**changes: Any) -> Workload:
         "image": "runtime:1",
         "replicas": 1,
         "api_url": "http://api",
+        "engine_urls": ("nats://tieline-engine.tieline-system.svc:4222",),
         "public_url": "http://10.0.0.1",
     }
     return Workload(**{**values, **changes})
@@ -58,6 +59,8 @@ def test_the_pod_is_told_who_it_is_and_nothing_secret() -> None:
         "TIELINE_ENVIRONMENT": "production",
         "TIELINE_VERSION": "v1",
         "TIELINE_PUBLIC_URL": "http://10.0.0.1",
+        "TIELINE_ENGINE_URL": "nats://tieline-engine.tieline-system.svc:4222",
+        "TIELINE_ENGINE_CREDENTIALS_FILE": "/var/run/secrets/tieline-engine/engine.creds",
         "TIELINE_EGRESS_ALLOWED": "",
         "TIELINE_EGRESS_DENIED": "",
     }
@@ -167,17 +170,16 @@ API_PODS = {
 def test_pods_reach_the_ports_of_the_api_that_they_ask_and_no_other_of_the_platform(suffix: str) -> None:
     url = f"http://tieline-api-internal.tieline-system{suffix}"
     changes: dict[str, Any] = {"api_url": url, "otlp_endpoint": url}
-    _, others, api = manifests.network_policy(workload(**changes))["spec"]["egress"]
+    _, others, api, _ = manifests.network_policy(workload(**changes))["spec"]["egress"]
     assert all("ipBlock" in peer for peer in others["to"])
     assert api == {"to": [API_PODS], "ports": [{"port": 8081, "protocol": "TCP"}]}
-    changes |= {"previous_api_url": f"http://tieline-api.tieline-system{suffix}"}
     changes |= {"api_ports": {"tieline-api-internal": 9001, "tieline-api": 9000}}
-    *_, now, before = manifests.network_policy(workload(**changes))["spec"]["egress"]
-    assert [rule["ports"][0]["port"] for rule in (now, before)] == [9001, 9000]
+    *_, api, _ = manifests.network_policy(workload(**changes))["spec"]["egress"]
+    assert api["ports"] == [{"port": 9001, "protocol": "TCP"}]
 
 
 def test_a_service_of_the_administrators_own_in_front_of_the_api_is_reached_as_before() -> None:
-    _, others = manifests.network_policy(workload(api_url="http://gateway.mesh.svc"))["spec"]["egress"]
+    _, others, _ = manifests.network_policy(workload(api_url="http://gateway.mesh.svc"))["spec"]["egress"]
     assert others["to"][-1] == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "mesh"}}}
 
 
@@ -187,7 +189,7 @@ def test_pods_may_call_the_world_and_nothing_inside_but_names_and_the_api() -> N
         "otlp_endpoint": "http://collector.traces:4318",
     }
     spec = manifests.network_policy(workload(**changes))["spec"]
-    names, others, api = spec["egress"]
+    names, others, api, engine = spec["egress"]
     assert {item["port"] for item in names["ports"]} == {53, 5353}
     assert names["to"] == [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}},
@@ -202,6 +204,7 @@ def test_pods_may_call_the_world_and_nothing_inside_but_names_and_the_api() -> N
     assert nat64["ipBlock"]["cidr"] == "64:ff9b::/96"
     assert "64:ff9b::a00:0/104" in nat64["ipBlock"]["except"], "10.0.0.0/8, translated"
     assert api == {"to": [API_PODS], "ports": [{"port": 8080, "protocol": "TCP"}]}
+    assert engine["ports"] == [{"port": 4222, "protocol": "TCP"}]
     assert spec["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
 
 
@@ -213,7 +216,7 @@ def test_an_administrator_may_close_everything_that_is_public() -> None:
 
 def test_pods_ask_the_name_servers_that_the_administrator_names() -> None:
     found = workload(cluster_dns=("dns", "169.254.169.254/32"))
-    names, _ = manifests.network_policy(found)["spec"]["egress"]
+    names, *_ = manifests.network_policy(found)["spec"]["egress"]
     assert names["to"] == [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dns"}}},
         {"ipBlock": {"cidr": "169.254.169.254/32"}},
@@ -257,7 +260,7 @@ ADDRESSES = [
 )
 def test_the_policy_says_of_each_address_what_the_runtime_says(egress: Egress, address: str) -> None:
     """Except that the runtime takes a translated address for the one that it stands for."""
-    _, others = manifests.network_policy(workload(egress=egress))["spec"]["egress"]
+    _, others, _ = manifests.network_policy(workload(egress=egress))["spec"]["egress"]
     blocks = [peer["ipBlock"] for peer in others["to"] if "ipBlock" in peer]
     wanted = ip_address(address)
     opened = any(

@@ -5,7 +5,11 @@ import pytest
 from tieline_core.environment_settings import SettingsError
 from tieline_operator.config import Config
 
-_NEEDED = {"TIELINE_RUNTIME_IMAGE": "runtime:1", "TIELINE_API_URL": "http://api"}
+_NEEDED = {
+    "TIELINE_RUNTIME_IMAGE": "runtime:1",
+    "TIELINE_API_URL": "http://api",
+    "TIELINE_ENGINE_URL": "nats://engine",
+}
 
 
 def test_pods_send_traces_to_the_collector_that_the_administrator_names() -> None:

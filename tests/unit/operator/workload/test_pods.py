@@ -12,7 +12,9 @@ from tests.unit.operator.objects import NAMESPACE, NOW
 from tests.unit.operator.reconcile_loop import crashed, no_image
 from tieline_core.kubernetes.resources import PODS
 from tieline_operator.cache.cluster_cache import ClusterCache
-from tieline_operator.workload.pods import Pod, keep_last_terminations, read_pod
+from tieline_operator.cache.transforms import transform_of
+from tieline_operator.workload.pods import Failure, Pod, keep_last_terminations, read_pod
+from tieline_protocol.exit_codes import BLOCKED
 
 
 def read(status: dict[str, Any], **metadata: Any) -> Pod:
@@ -21,6 +23,25 @@ def read(status: dict[str, Any], **metadata: Any) -> Pod:
 
 def test_a_crash_reads_the_same_while_waiting_and_while_running_again() -> None:
     assert read(crashed(waiting=True)).failure == read(crashed(waiting=False)).failure
+
+
+TRACE = "Traceback (most recent call last):\n  File \"/code/main.py\", line 4\nKeyError: 'DATABASE_URL'"
+
+
+@pytest.mark.parametrize(
+    ("said", "line", "detail"),
+    [
+        (f"main.py:4: KeyError: 'DATABASE_URL'\n\n{TRACE}", "main.py:4: KeyError: 'DATABASE_URL'", TRACE),
+        ("The project has no main.py", "The project has no main.py", ""),
+        (TRACE, "KeyError: 'DATABASE_URL'", TRACE),
+        ("", "it wrote nothing", ""),
+    ],
+    ids=["message of the runtime", "one line", "last lines of a log", "nothing"],
+)
+def test_a_crash_names_the_error_in_its_first_line(said: str, line: str, detail: str) -> None:
+    failure = read(crashed(said)).failure
+    assert failure
+    assert (failure.message, failure.detail) == (f"The code crashed with exit code 1: {line}", detail)
 
 
 def test_the_first_end_of_a_container_is_no_failure_yet() -> None:
@@ -41,7 +62,8 @@ def stopped_by_the_kubelet(exit_code: int, lived: float, *, was_ready: bool = Fa
     status["conditions"] = [{"type": "Ready", "status": "False", "lastTransitionTime": since.isoformat()}]
     probe = {"periodSeconds": 1, "failureThreshold": 60}
     spec = {"terminationGracePeriodSeconds": 90, "containers": [{"name": "runtime", "startupProbe": probe}]}
-    return read_pod({"metadata": {"creationTimestamp": NOW.isoformat()}, "status": status, "spec": spec})
+    obj = {"metadata": {"creationTimestamp": NOW.isoformat()}, "status": status, "spec": spec}
+    return read_pod(transform_of(PODS)(obj))
 
 
 @pytest.mark.parametrize(("exit_code", "lived"), [(143, 60), (143, 121), (137, 150)])
@@ -50,12 +72,12 @@ def test_code_that_blocks_at_import_is_reported_as_not_ready_in_time(exit_code: 
     assert failure
     assert failure.reason == "StartTimeout"
     assert "blocks at import" in failure.message
-    assert "Loading main.py" in failure.message
+    assert "Loading main.py" in failure.detail
 
 
 @pytest.mark.parametrize(
     ("exit_code", "lived", "was_ready"),
-    [(143, 20, False), (143, 80, True), (137, 70, False), (137, 170, True)],
+    [(143, 20, False), (143, 12, True), (137, 70, False), (137, 12, True)],
 )
 def test_what_is_stopped_for_another_reason_is_reported_as_killed(
     exit_code: int, lived: float, was_ready: bool
@@ -63,6 +85,27 @@ def test_what_is_stopped_for_another_reason_is_reported_as_killed(
     failure = stopped_by_the_kubelet(exit_code, lived, was_ready=was_ready).failure
     assert failure
     assert failure.reason == "Killed"
+
+
+@pytest.mark.parametrize(("exit_code", "lived"), [(143, 80), (137, 170)])
+def test_a_missed_liveness_probe_is_named_and_not_memory(exit_code: int, lived: float) -> None:
+    failure = stopped_by_the_kubelet(exit_code, lived, was_ready=True).failure
+    assert failure
+    assert failure.reason == "Blocked"
+    assert "liveness probe" in failure.message
+    assert "memory" not in failure.message
+
+
+@pytest.mark.parametrize("ready", [False, True], ids=["not serving yet", "serving again"])
+def test_blocked_code_is_reported_with_its_line(ready: bool) -> None:
+    says = "Event slow blocked the event loop for 10 seconds at main.py:7 in slow"
+    status = crashed(says, exit_code=BLOCKED)
+    container = status["containerStatuses"][0]
+    container["ready"] = ready
+    container["lastState"]["terminated"]["finishedAt"] = NOW.isoformat()
+    found = read(status)
+    failure = found.killed[1] if ready and found.killed else found.failure
+    assert failure == Failure("Blocked", says)
 
 
 def test_a_pod_that_became_ready_again_after_a_crash_has_not_failed() -> None:
@@ -105,7 +148,7 @@ def test_a_kill_whose_cause_the_container_runtime_missed_is_told_with_its_usual_
     failure = found.killed[1] if ready and found.killed else found.failure
     assert failure
     assert failure.reason == "Killed"
-    assert ready or ended["message"].strip() in failure.message, "its last lines are still told"
+    assert ready or ended["message"].strip() in failure.detail, "its last lines are still told"
     assert "runtime.resources.limits.memory" in failure.message
 
 
@@ -155,7 +198,7 @@ _OUT_OF_MEMORY = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": NOW.isof
 async def test_a_kill_is_told_though_the_kubelets_garbage_collection_took_its_record_away() -> None:
     """kubernetes/kubernetes#101044: the pod says that it ended, and then nothing of it but a count."""
     async with FakeApiServer.running(PODS) as server, server.client() as kube:
-        pods = ClusterCache.build(kube, [NAMESPACE])[PODS]
+        pods = ClusterCache.build(kube, [NAMESPACE], NAMESPACE)[PODS]
         (cache,) = pods.informers
         server.put("orders", NAMESPACE, status=_restarting({"running": {}}, {}, restarts=0))
         await cache.start()

@@ -5,6 +5,7 @@ import base64
 import hmac
 import io
 import os
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 from unittest import mock
@@ -13,11 +14,12 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from tests.unit.runtime.external_systems import ContextFor, External, environment, scheme_credential
+from tests.unit.runtime.external_systems import ContextFor, External, api_key, environment, scheme_credential
 from tieline import CredentialError
 from tieline.configuration.snapshot import parse_credential
 from tieline.server.webhook_signatures import verify_signature
-from tieline_protocol.signatures import PRESETS
+from tieline_protocol.signature_presets import PRESETS
+from tieline_protocol.signatures import parse
 
 KEY = b"\x00\xffkey of bytes"
 
@@ -115,21 +117,55 @@ async def test_what_earlier_credentials_added_is_signed_too(
     assert bytes.fromhex(external.last.headers["X-Signature"]) == expected(external.last.body)
 
 
-@pytest.mark.parametrize("preset", sorted(PRESETS))
+SIGNING = sorted(name for name in PRESETS if parse({"preset": name}).can_sign and name not in ("contentful",))
+
+
+@pytest.mark.parametrize("preset", SIGNING)
 async def test_what_is_signed_as_a_sender_does_is_verified_as_its_own(
     external: External, context_for: ContextFor, preset: str
 ) -> None:
-    credential = scheme_credential("hmac", {"preset": preset}, value="whsec_c2VjcmV0")
+    in_hex = parse({"preset": preset}).key_encoding == "hex"
+    credential = scheme_credential("hmac", {"preset": preset}, value="c2VjcmV0" if not in_hex else "c0ffee")
     ctx = context_for(environment(external.url, credential))
-    await ctx.fetch("shop", "/hook", method="POST", json={"a": "ü"})
+    sent = {"a": "ü", "webhookTimestamp": int(time.time() * 1000)}
+    await ctx.fetch("shop", "/hook", method="POST", json=sent)
     seen = external.last
     protocol = mock.Mock()
     content = aiohttp.StreamReader(protocol, limit=100, loop=asyncio.get_running_loop())
     content.feed_data(seen.body)
     content.feed_eof()
-    request = make_mocked_request("POST", "/hook", headers=seen.headers, payload=content, protocol=protocol)
-    sender = await verify_signature(parse_credential(credential), request, public_url="")
+    request = make_mocked_request(
+        "POST", seen.url.raw_path_qs, headers=seen.headers, payload=content, protocol=protocol
+    )
+    sender = await verify_signature(parse_credential(credential), request, public_url=external.url)
     assert sender.preset == preset
+
+
+@pytest.mark.parametrize(
+    ("preset", "value", "header"),
+    [
+        ("gitlab", "s3cret", "X-Gitlab-Token"),
+        ("chargebee", "ada:p4ss", "Authorization"),
+        ("sendgrid", "public", "X-Twilio-Email-Event-Webhook-Signature"),
+        ("sns", "arn:aws:sns", "Signature"),
+        ("monday", "s3cret", "Authorization"),
+    ],
+)
+async def test_what_only_verifies_leaves_requests_as_they_are(
+    external: External, context_for: ContextFor, preset: str, value: str, header: str
+) -> None:
+    credential = scheme_credential("hmac", {"preset": preset}, value=value)
+    await context_for(environment(external.url, credential)).fetch("shop", "/hook", method="POST", json={})
+    assert header not in external.last.headers
+
+
+async def test_a_webhooks_password_does_not_replace_the_access_token(
+    external: External, context_for: ContextFor
+) -> None:
+    webhooks = scheme_credential("hmac", {"preset": "pipedrive"}, value="ada:p4ss")
+    ctx = context_for(environment(external.url, api_key("header", "t0ken", name="Authorization"), webhooks))
+    await ctx.fetch("shop", "/deals")
+    assert external.last.headers["Authorization"] == "t0ken"
 
 
 async def test_a_signed_header_has_to_be_there(external: External, context_for: ContextFor) -> None:

@@ -23,6 +23,9 @@ from tests.unit.runtime.external_systems import (
 )
 from tieline import CredentialError, ForeignRedirectError
 from tieline.configuration.snapshot import parse
+from tieline_protocol.oauth.token_client import client_certificate
+
+_PLAIN = ssl.create_default_context
 
 
 @dataclass
@@ -78,6 +81,25 @@ async def test_the_server_sees_the_connections_certificate(bank: Bank, context_f
     ctx = context_for(environment(bank.url, certificate(bank, "tieline")))
     assert (await ctx.fetch("shop", "/accounts")).status == 200
     assert bank.names == ["tieline"]
+
+
+def strict(*arguments: Any, **keywords: Any) -> ssl.SSLContext:
+    """What ``ssl.create_default_context`` makes from Python 3.13 on, which the image has."""
+    context = _PLAIN(*arguments, **keywords)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
+
+
+async def test_an_authority_without_the_extensions_of_rfc_5280_is_trusted(
+    bank: Bank, context_for: ContextFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    ctx = context_for(environment(bank.url, certificate(bank, "tieline")))
+    assert (await ctx.fetch("shop", "/accounts")).status == 200
+    issued, key = bank.authority.issue("tieline")
+    tls = client_certificate(certificate=issued, key=pem(key), ca=bank.authority.ca)
+    async with aiohttp.ClientSession() as session, session.get(f"{bank.url}/token", ssl=tls) as answer:
+        assert answer.status == 200
 
 
 async def test_without_one_nobody_gets_in(bank: Bank, client: aiohttp.ClientSession) -> None:

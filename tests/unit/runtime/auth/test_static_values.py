@@ -1,6 +1,8 @@
 """What a connection's credentials put into requests."""
 
 import base64
+from copy import deepcopy
+from typing import Any
 
 import aiohttp
 import pytest
@@ -22,6 +24,31 @@ async def test_an_api_key_is_sent_in_its_header(external: External, context_for:
     response = await context_for(environment(external.url, api_key("header"))).fetch("shop", "/orders")
     assert await response.json() == {"id": "1"}
     assert external.last.headers["X-API-Key"] == "key-1234"
+
+
+@pytest.mark.parametrize("entered", ["key-1234", "Bearer key-1234"])
+async def test_an_api_key_is_sent_behind_its_prefix(
+    external: External, context_for: ContextFor, entered: str
+) -> None:
+    credential = api_key("header", entered, name="Authorization")
+    credential["authScheme"]["apiKey"]["prefix"] = "Bearer "
+    await context_for(environment(external.url, credential)).fetch("shop", "/orders")
+    assert external.last.headers["Authorization"] == "Bearer key-1234"
+
+
+@pytest.mark.parametrize(("credential", "scheme"), [(api_key("header"), "apiKey"), (basic(), "basicAuth")])
+async def test_headers_of_the_scheme_go_with_each_request(
+    external: External, context_for: ContextFor, credential: dict[str, Any], scheme: str
+) -> None:
+    credential = deepcopy(credential)
+    sub_object = credential["authScheme"].setdefault(scheme, {})
+    sub_object["headers"] = {"Api-Version": "2022-06-28", "Accept": "application/vnd.shop+json"}
+    ctx = context_for(environment(external.url, credential))
+    await ctx.fetch("shop", "/orders")
+    assert external.last.headers["Api-Version"] == "2022-06-28"
+    await ctx.fetch("shop", "/orders", headers={"api-version": "2025-09-03"})
+    assert external.last.headers.getall("Api-Version") == ["2025-09-03"]
+    assert external.last.headers.getall("Accept") == ["application/vnd.shop+json"]
 
 
 async def test_an_api_key_in_the_query_leaves_the_rest_of_the_query_as_written(

@@ -92,9 +92,9 @@ async def test_a_key_that_cannot_sign_is_told_without_its_value(
 
 
 @pytest.mark.parametrize(
-    ("token_type", "sent"), [(None, "Bearer"), ("bearer", "Bearer"), ("Bearer", "Bearer"), ("MAC", "MAC")]
+    ("token_type", "sent"), [(None, "Bearer"), ("bearer", "Bearer"), ("Bearer", "Bearer"), ("bot", "Bearer")]
 )
-async def test_an_access_token_is_sent_after_its_type(
+async def test_an_access_token_is_a_bearer_token_whatever_its_type(
     external: External, context_for: ContextFor, token_type: str | None, sent: str
 ) -> None:
     data = {"accessToken": "at-1", "refreshToken": "rt-1", "tokenType": token_type}

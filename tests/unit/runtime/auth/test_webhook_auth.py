@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
+from multidict import CIMultiDict
 from pytest_aiohttp import AiohttpClient
 from yarl import URL
 
@@ -111,6 +112,35 @@ async def test_the_api_key_lets_in_and_another_does_not(
     if place != "cookie":
         assert await refused(await client.post("/hook", **wrong))
     assert await refused(await (await serve(api_key(place))).post("/hook"))
+
+
+@pytest.mark.parametrize("place", ["header", "query", "cookie"])
+@pytest.mark.parametrize("values", [("key-1234", "x"), ("x", "key-1234"), ("key-1234", "key-1234")])
+async def test_a_key_that_is_sent_twice_is_refused(serve: Any, place: str, values: tuple[str, str]) -> None:
+    """Whoever stands before the pod may have read the other one."""
+    client = await serve(api_key(place))
+    pairs = [("X-API-Key", value) for value in values]
+    sent: dict[str, Any] = {
+        "header": {"headers": CIMultiDict(pairs)},
+        "query": {"params": pairs},
+        "cookie": {"headers": {"Cookie": "; ".join(f"{name}={value}" for name, value in pairs)}},
+    }[place]
+    assert await refused(await client.post("/hook", **sent))
+
+
+@pytest.mark.parametrize(("sent", "status"), [("Bearer key-1234", 200), ("key-1234", 401), ("Bearer ", 401)])
+async def test_the_api_key_needs_its_prefix(serve: Any, sent: str, status: int) -> None:
+    credential = api_key("header", name="Authorization")
+    credential["authScheme"]["apiKey"]["prefix"] = "Bearer "
+    client = await serve(credential)
+    assert (await client.get("/hook", headers={"Authorization": sent})).status == status
+
+
+async def test_two_authorization_headers_are_refused(serve: Any) -> None:
+    client = await serve(basic())
+    token = base64.b64encode("ann:pa55wörd".encode()).decode()
+    headers = CIMultiDict([("Authorization", f"Basic {token}"), ("Authorization", "Basic x")])
+    assert await refused(await client.post("/hook", headers=headers))
 
 
 async def test_user_name_and_password_let_in(serve: Any) -> None:

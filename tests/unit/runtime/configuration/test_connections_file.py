@@ -36,6 +36,27 @@ def write(folder: Path, text: str = FILE, *, name: str = "connections.yaml") -> 
     return path
 
 
+TENANTS = """\
+connections:
+  shop:
+    baseUrl: https://{{shop}}.shop.example/admin
+    variables: {{shop: {value}}}
+    credentials:
+      - authScheme:
+          type: oauth2
+          oauth2: {{tokenUrl: "https://{{shop}}.shop.example/token", grant: {{type: clientCredentials}}}}
+"""
+
+
+def test_variables_of_a_connection_fill_its_urls(tmp_path: Path) -> None:
+    shop = read(write(tmp_path, TENANTS.format(value="my-shop")), {})["connections"]["shop"]
+    assert shop["baseUrl"] == "https://my-shop.shop.example/admin"
+    assert shop["credentials"][0]["authScheme"]["oauth2"]["tokenUrl"] == "https://my-shop.shop.example/token"
+    for value in ("evil.example/", "a.b", '"x@evil"'):
+        with pytest.raises(ConnectionsFileError, match=r"connections\.shop: .*shop"):
+            read(write(tmp_path, TENANTS.format(value=value)), {})
+
+
 def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path) -> None:
     body = read(write(tmp_path), {"SHOP_HOST": "shop.example"})
     shop = parse(body).connection("shop")

@@ -65,3 +65,9 @@ def test_a_name_without_a_variable_is_nothing() -> None:
     learn_environment(redactor, {"TIELINE_SECRET_ENV": "GONE,,"})
     learn_environment(redactor, {})
     assert redactor("as it is") == "as it is"
+
+
+def test_a_variable_that_counts_as_no_secret_hides_no_password() -> None:
+    redactor = Redactor()
+    learn_environment(redactor, {"DATABASE": "postgresql://app:s3cret-w0rd@db.example/orders"})
+    assert redactor("s3cret-w0rd at db.example") == "*** at db.example"

@@ -21,6 +21,7 @@ from tieline.http_client.limit_sources import LimitsUnavailableError, OwnLimits
 from tieline.http_client.request_gate import LimitGate
 from tieline.http_client.session import Session, fetch, new_client
 from tieline.run_deadline import begin_deadline
+from tieline_protocol.limit_answers import LimitAnswers
 from tieline_protocol.request_limits import RequestLimits, SlotAnswer, SlotQuestion
 
 
@@ -33,6 +34,7 @@ class Shop:
     most_busy: int = 0
     seconds: float = 0.0
     answers: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    body: bytes = b"x" * 200_000
     server: TestServer = field(init=False)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -50,7 +52,7 @@ class Shop:
                 await response.write(b"x" * 100)
                 await asyncio.sleep(self.seconds or 5)
                 return response
-            return web.Response(status=status, headers=headers, body=b"x" * 200_000)
+            return web.Response(status=status, headers=headers, body=self.body)
         finally:
             self.busy -= 1
 
@@ -86,7 +88,11 @@ class There:
         """A pod's session."""
         gate = LimitGate(self.source, pod=pod)
         self.gates.append(gate)
-        connection = replace(self.connection, limits=RequestLimits.parse(limits) if limits else None)
+        connection = replace(
+            self.connection,
+            limits=RequestLimits.parse(limits) if limits else None,
+            limit_answers=LimitAnswers.parse(limits),
+        )
         return Session(self.client, lambda: connection, gate=gate)
 
 
@@ -212,6 +218,36 @@ async def test_429_with_retry_after_holds_the_requests_of_all_pods(there: There)
     assert await asyncio.gather(get(one), get(two)) == [200, 200]
     assert min(there.shop.arrived[1:]) - held >= 1.8
     assert 'tieline_limit_pauses_total{template="shop"} 1' in there.gates[0].metrics.text()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (403, {"Retry-After": "1"}, b""),
+        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}, b""),
+        (429, {"X-RateLimit-Reset": "1"}, b""),
+        (200, {"Retry-After": "1"}, b'{"ok": false, "error": "ratelimited"}'),
+        (200, {"X-Shopify-Shop-Api-Call-Limit": "40/40"}, b""),
+        (
+            200,
+            {},
+            b'{"extensions": {"cost": {"requestedQueryCost": 50,'
+            b' "throttleStatus": {"currentlyAvailable": 0, "restoreRate": 50}}}}',
+        ),
+    ],
+)
+async def test_every_form_of_a_limit_holds_the_requests_of_all_pods(
+    there: There, answer: tuple[int, dict[str, str], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    status, headers, there.shop.body = answer
+    answers = [{"status": 420}]
+    one, two = there.session("one", concurrent=9, answers=answers), there.session("two", answers=answers)
+    there.shop.answers = [(status, {**headers, "Content-Type": "application/json"})]
+    assert await get(one, method="POST") == status
+    held = time.monotonic()
+    assert await asyncio.gather(get(one), get(two)) == [200, 200]
+    assert min(there.shop.arrived[1:]) - held >= 0.8
+    assert "send requests again at 20" in caplog.text
 
 
 async def test_a_request_that_is_safe_to_repeat_waits_for_the_pause_and_is_sent_again(there: There) -> None:

@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
 from tests.unit.runtime.external_systems import ContextFor, api_key, configured, context, environment
+from tieline import RateLimitedError, UpstreamError
 from tieline.configuration.snapshot import parse
 from tieline.http_client import retries
 
@@ -23,6 +24,8 @@ class Flaky:
     """Answers as told, in order, then 200; None closes the connection."""
 
     answers: list[tuple[int, dict[str, str]] | None] = field(default_factory=list)
+    contents: list[Any] = field(default_factory=list)
+    """JSON bodies of the answers, in order; then none."""
     bodies: list[bytes] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     server: TestServer = field(init=False)
@@ -35,6 +38,8 @@ class Flaky:
             assert request.transport is not None
             request.transport.close()
             return web.Response()
+        if self.contents:
+            return web.json_response(self.contents.pop(0), status=answer[0], headers=answer[1])
         return web.Response(status=answer[0], headers=answer[1])
 
 
@@ -94,17 +99,88 @@ async def test_what_may_have_had_an_effect_is_not_repeated(
     assert (len(flaky.bodies), waits) == (1, [])
 
 
-async def test_retry_after_is_respected_in_both_forms(
+async def test_a_time_to_wait_is_respected_in_every_form(
     flaky: Flaky, context_for: ContextFor, waits: list[float]
 ) -> None:
-    later = format_datetime(datetime.now(UTC) + timedelta(seconds=6), usegmt=True)
-    flaky.answers = [(429, {"Retry-After": "7"}), (503, {"Retry-After": later})]
+    later = datetime.now(UTC) + timedelta(seconds=6)
+    flaky.answers = [
+        (429, {"Retry-After": "7"}),
+        (503, {"Retry-After": format_datetime(later, usegmt=True)}),
+        (429, {"Retry-After": later.isoformat()}),
+        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(later.timestamp())}),
+        (403, {"Retry-After": "3"}),
+        (429, {"RateLimit": '"minute";r=0;t=2'}),
+        (502, {"Retry-After": "1"}),
+    ]
+    assert (await context_for(body_for(flaky)).fetch("shop", retries=9)).status == 200
+    assert (waits[0], waits[4:]) == (7, [3, 2, 1])
+    assert all(4 < wait <= 6 for wait in waits[1:4])
+
+
+@pytest.mark.parametrize("asked", ["soon", "-1", "NaN", "1e308", "9999-12-31T00:00:00Z"])
+async def test_a_time_that_cannot_be_is_as_if_there_was_none(
+    flaky: Flaky, context_for: ContextFor, waits: list[float], asked: str
+) -> None:
+    flaky.answers = [(503, {"Retry-After": asked})]
     assert (await context_for(body_for(flaky)).fetch("shop")).status == 200
-    assert waits[0] == 7
-    assert 4 < waits[1] <= 6
+    assert waits[0] <= 0.375
 
 
-@pytest.mark.parametrize("asked", ["11", "86400", "soon"])
+@pytest.mark.parametrize(
+    "content", [{"ok": False, "error": "ratelimited"}, {"errors": [{"type": "RATE_LIMITED"}]}]
+)
+async def test_a_limit_in_a_200_is_an_error_and_is_repeated_like_any_other(
+    flaky: Flaky, context_for: ContextFor, waits: list[float], content: Any
+) -> None:
+    ctx = context_for(body_for(flaky))
+    flaky.answers, flaky.contents = [(200, {"Retry-After": "2"}), (200, {})], [content, {"ok": True}]
+    response = await ctx.fetch("shop")
+    response.raise_for_status()
+    assert (await response.json(), waits) == ({"ok": True}, [2])
+    for options in ({"method": "POST"}, {"retries": 0}):
+        flaky.answers, flaky.contents = [(200, {"Retry-After": "30"})], [content]
+        response = await ctx.fetch("shop", **options)
+        with pytest.raises(
+            RateLimitedError, match=r"accepts requests again at 20\d\d-.*Z \(in 30 seconds\)"
+        ) as error:
+            response.raise_for_status()
+        assert (error.value.status, error.value.retry_after) == (200, 30)
+
+
+async def test_a_system_says_which_answers_are_about_limits(
+    flaky: Flaky, context_for: ContextFor, waits: list[float]
+) -> None:
+    body = body_for(flaky)
+    body["connections"]["shop"]["limits"] = {
+        "answers": [
+            {
+                "status": 200,
+                "path": "fault.code",
+                "in": ["TooFast"],
+                "resetPath": "fault.ms",
+                "unit": "milliseconds",
+            },
+            {"status": 420, "wait": "1s"},
+        ]
+    }
+    flaky.answers = [(200, {}), (420, {}), (200, {})]
+    flaky.contents = [{"fault": {"code": "TooFast", "ms": 1500}}, {}, {"fault": {"code": "NotFound"}}]
+    response = await context_for(body).fetch("shop")
+    response.raise_for_status()
+    assert (await response.json(), waits) == ({"fault": {"code": "NotFound"}}, [1.5, 1])
+
+
+async def test_403_without_a_limit_is_returned_at_once(
+    flaky: Flaky, context_for: ContextFor, waits: list[float]
+) -> None:
+    flaky.answers = [(403, {"X-RateLimit-Remaining": "4999", "X-RateLimit-Reset": "1"})]
+    response = await context_for(body_for(flaky)).fetch("shop")
+    with pytest.raises(UpstreamError) as error:
+        response.raise_for_status()
+    assert (type(error.value), waits) == (UpstreamError, [])
+
+
+@pytest.mark.parametrize("asked", ["11", "86400"])
 async def test_who_asks_for_more_than_a_run_has_is_returned(
     flaky: Flaky, context_for: ContextFor, waits: list[float], asked: str
 ) -> None:

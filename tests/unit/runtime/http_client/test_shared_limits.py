@@ -94,7 +94,7 @@ def test_where_permits_are_scarce_nine_tenths_of_what_is_possible_are_used(
     assert coordinator.questions <= SECONDS * PODS * QUESTIONS
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     requests=st.integers(10, 400),
     per=st.sampled_from(["1s", "2s", "10s"]),

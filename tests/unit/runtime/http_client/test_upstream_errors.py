@@ -18,6 +18,7 @@ from tieline import Context, RequestTimeoutError, UpstreamError
 from tieline.errors import reason
 from tieline.http_client import retries
 from tieline.http_client.session import new_client
+from tieline.server.run_history import masked_error
 from tieline.telemetry.otlp_json import encode
 from tieline.telemetry.redaction import Redactor
 from tieline.testing import Project
@@ -54,6 +55,39 @@ async def shop(request: pytest.FixtureRequest) -> AsyncIterator[str]:
 
 def context(context_for: ContextFor, url: str) -> Context:
     return context_for(environment(url, api_key("query", KEY, name="key")))
+
+
+@pytest.mark.parametrize("shop", [(b'\xef\xbb\xbf{"id": "\xc3\xa4"}',)], indirect=True)
+async def test_json_that_begins_with_a_byte_order_mark_is_read(context_for: ContextFor, shop: str) -> None:
+    answer = await context(context_for, shop).fetch("shop", "/orders")
+    assert await answer.json() == {"id": "\u00e4"}
+    assert await answer.json(encoding="latin-1", loads=str) == "\u00ef\u00bb\u00bf" + '{"id": "\u00c3\u00a4"}'
+
+
+@pytest.mark.parametrize("shop", [(b"no",)], indirect=True)
+@pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        ({"name": "Shop of the EU"}, "Shop of the EU"),
+        ({"name": f"Shop {KEY}"}, "Shop ***"),
+        ({"name": "S" * 5000}, "S" * 256),
+        ({}, "shop"),
+        (7, "shop"),
+    ],
+)
+async def test_the_record_of_a_run_names_the_system_without_secrets(
+    context_for: ContextFor, shop: str, system: object, said: str
+) -> None:
+    body = environment(shop, api_key("query", KEY, name="key"))
+    body["connections"]["shop"]["system"] = system
+    response = await context_for(body).fetch("shop", "/orders")
+    with pytest.raises(UpstreamError) as raised:
+        response.raise_for_status()
+    redact = Redactor()
+    redact.learn([KEY])
+    upstream = masked_error(raised.value, redact).upstream
+    assert upstream is not None
+    assert (upstream.status, upstream.system) == (422, said)
 
 
 @pytest.mark.parametrize("shop", [(f'{{"error": "no line", "key": "{KEY}"}}'.encode(),)], indirect=True)
@@ -141,6 +175,33 @@ def test_the_beginning_of_a_secret_at_the_end_of_a_text_is_found() -> None:
     for size in range(4, len(KEY)):
         assert redactor.unfinished(f"no {KEY[:size]}") == 3
     assert redactor.unfinished("no s3cr and more") == len("no s3cr and more")
+
+
+def test_many_backslashes_take_no_longer_than_other_letters() -> None:
+    redactor = Redactor()
+    redactor.learn([KEY])
+    text = "\\" * 1_000_000 + "x"  # minutes, where each backslash begins a search to the end
+    assert redactor.unfinished(text) == len(text)
+
+
+ESCAPES: dict[str, Callable[[str], str]] = {
+    "json": lambda letter: f"\\u{ord(letter):04x}",
+    "python": lambda letter: f"\\x{ord(letter):02x}",
+    "url": lambda letter: f"%{ord(letter):02X}",
+    "html": lambda letter: f"&#{ord(letter)};",
+    "url in a url": lambda letter: f"%25{ord(letter):02X}",
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_the_beginning_of_an_escaped_secret_at_the_end_is_found(escape: str) -> None:
+    redactor = Redactor()
+    redactor.learn([KEY])
+    letters = [ESCAPES[escape](letter) for letter in KEY]
+    least = len("no " + "".join(letters[:4]))
+    for end in range(least, len("no " + "".join(letters))):
+        text = ("no " + "".join(letters))[:end]
+        assert redactor.unfinished(text) == 3, text
 
 
 FAILING = """

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import ssl
 import tarfile
+import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.harness.identity.certificate_authority import Authority, pem
 from tieline_protocol.package_lock import PackageLock, parse_lock
 
 PASSWORD = "an-index-password"
@@ -72,9 +75,20 @@ class LocalIndex:
         return found
 
 
+def server_tls(authority: Authority) -> ssl.SSLContext:
+    """What a server of this machine needs to be one by HTTPS."""
+    certificate, key = authority.issue("localhost")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(certificate + pem(key))
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
 @contextmanager
-def local_index() -> Iterator[LocalIndex]:
-    """The index, while it is used."""
+def local_index(authority: Authority | None = None) -> Iterator[LocalIndex]:
+    """The index, while it is used; by HTTPS with a certificate of the authority, if there is one."""
     served = LocalIndex()
     allowed = "Basic " + base64.b64encode(f"reader:{PASSWORD}".encode()).decode()
 
@@ -105,8 +119,11 @@ def local_index() -> Iterator[LocalIndex]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    served.url = f"http://127.0.0.1:{server.server_port}/simple"
+    if authority is not None:
+        server.socket = server_tls(authority).wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    scheme = "https" if authority else "http"
+    served.url = f"{scheme}://127.0.0.1:{server.server_port}/simple"
     yield served
     server.shutdown()
     server.server_close()

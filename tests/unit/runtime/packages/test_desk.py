@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.identity.certificate_authority import Authority
 from tests.unit.runtime.packages.local_index import (
     PASSWORD,
     LocalIndex,
@@ -62,6 +63,23 @@ def test_the_lock_has_what_the_packages_need_in_exact_versions(code: Path, index
     assert parse_lock(text.encode()) == found
     assert PASSWORD not in text
     assert index.url not in text
+
+
+@pytest.mark.parametrize("variable", ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_an_authority_that_pip_trusts_is_trusted(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority()
+    (tmp_path / "bundle.pem").write_text(authority.ca)
+    for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path / "bundle.pem"))
+    (tmp_path / "requirements.in").write_text("greetings\n")
+    with local_index(authority) as index:
+        index.add(wheel("greetings"))
+        _use(index, tmp_path, monkeypatch)
+        found, _ = write_lock(tmp_path)
+    assert [one.name for one in found.packages] == ["greetings"]
 
 
 def test_versions_stay_until_they_are_to_be_new(code: Path, index: LocalIndex) -> None:

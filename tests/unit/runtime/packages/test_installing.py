@@ -8,11 +8,19 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.runtime.packages.local_index import PASSWORD, LocalIndex, source_distribution, wheel
+from tests.harness.identity.certificate_authority import Authority
+from tests.unit.runtime.packages.local_index import (
+    PASSWORD,
+    LocalIndex,
+    local_index,
+    source_distribution,
+    wheel,
+)
 from tieline_packages.activation import activate
 from tieline_packages.archive import PackagesError, unpack_archive, write_archive
 from tieline_packages.install import FinalError, Index, install, main, masked
@@ -107,6 +115,56 @@ def test_wrong_credentials_are_told_and_not_shown(
     assert "credentials" in str(told.value)
     assert "a-wrong-password" not in str(told.value)
     assert not isinstance(told.value, FinalError)
+
+
+@pytest.fixture
+def private() -> Iterator[tuple[LocalIndex, str]]:
+    """An index whose certificate is of an authority of its own, and that authority."""
+    authority = Authority()
+    with local_index(authority) as served:
+        served.add(wheel("greetings"))
+        yield served, authority.ca
+
+
+@pytest.mark.parametrize("given", ["by the platform", "by the Secret"])
+def test_an_index_of_an_authority_of_its_own_is_trusted(
+    private: tuple[LocalIndex, str], credentials: Path, tmp_path: Path, given: str
+) -> None:
+    index, ca = private
+    if given == "by the Secret":
+        (credentials / "ca.crt").write_text(ca)
+    asked = Index(
+        url=index.url, credentials=credentials, authorities=ca if given == "by the platform" else ""
+    )
+    work = tmp_path / "work"
+    work.mkdir()
+    assert install(index.lock("greetings"), asked, work).is_file()
+    # An index may send its files from a public host.
+    assert (bundle := asked.bundle(work)) is not None
+    public = Path("/etc/ssl/certs/ca-certificates.crt").read_text()
+    assert public.count("BEGIN CERTIFICATE") + 1 == bundle.read_text().count("BEGIN CERTIFICATE")
+    # The second request of a failure trusts the same.
+    with pytest.raises(FinalError, match="has no words"):
+        raise asked.without("words")
+
+
+def test_an_index_of_an_unknown_authority_is_told_as_that(
+    private: tuple[LocalIndex, str], credentials: Path, tmp_path: Path
+) -> None:
+    index, _ = private
+    with pytest.raises(PackagesError, match="is not trusted") as told:
+        installed(index.lock("greetings"), index.url, credentials, tmp_path / "work")
+    assert "TIELINE_PACKAGES_CA" in str(told.value)
+    assert not isinstance(told.value, FinalError)
+
+
+def test_an_authority_that_is_no_certificate_is_named(
+    private: tuple[LocalIndex, str], credentials: Path, tmp_path: Path
+) -> None:
+    index, _ = private
+    (credentials / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n")
+    with pytest.raises(PackagesError, match=r"the key ca\.crt of the package index's Secret"):
+        installed(index.lock("greetings"), index.url, credentials, tmp_path / "work")
 
 
 def test_nothing_of_the_credentials_is_in_the_archive(

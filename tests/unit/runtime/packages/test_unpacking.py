@@ -52,7 +52,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     served.url = f"http://127.0.0.1:{server.server_port}"
     yield served
     server.shutdown()

@@ -64,7 +64,7 @@ def runs(project: Project) -> list[Mapping[str, Any]]:
     return [entry.fields for entry in project.logs if entry.message == "Ran"]
 
 
-@pytest.mark.parametrize("preset", ["stripe", "slack", "standard-webhooks", "github", "shopify"])
+@pytest.mark.parametrize("preset", ["stripe", "buildkite", "standard-webhooks", "github", "shopify"])
 def test_a_queued_webhook_runs_a_repeated_request_once(serve: Serve, preset: str) -> None:
     project = serve(preset, "queued")
     headers = captured(project, b'{"id": 1}')

@@ -1,8 +1,10 @@
 """The server as the kubelet sees it: a process with ports, signals, an exit code and a last message."""
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,11 +15,18 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
+from pytest_aiohttp import AiohttpServer
 
 from tests.harness.clients.secret_leaks import leaks
+from tests.harness.processes import engine_away
 from tests.harness.processes.ports import free_ports
 from tests.harness.session.waiting import PATIENCE, eventually_async
 from tests.unit.runtime.external_systems import External, api_key, environment
+from tieline.configuration.api_source import PATH as CONFIGURATION
+from tieline.events.run_reports import PATH as RUNS
+from tieline_protocol.exit_codes import BLOCKED
+from tieline_protocol.run_records import RunRecord, decode
 
 Files = dict[str, str]
 
@@ -59,7 +68,8 @@ class Pod:
         """All log entries, once the process has ended."""
         async with asyncio.timeout(PATIENCE):
             output, _ = await self.process.communicate()
-        return [json.loads(line) for line in output.decode().splitlines()]
+        # Python itself writes where code blocks.
+        return [json.loads(line) for line in output.decode().splitlines() if line.startswith("{")]
 
 
 Start = Callable[..., Awaitable[Pod]]
@@ -228,7 +238,8 @@ async def test_schedules_run_and_on_sigterm_runs_and_background_work_come_to_the
 
 
 async def test_a_pod_is_not_ready_before_the_first_configuration(start: Start) -> None:
-    pod = await start({"main.py": HELLO}, TIELINE_API_URL="http://127.0.0.1:9")
+    engine = {"TIELINE_ENGINE_URL": engine_away.URL}
+    pod = await start({"main.py": HELLO}, TIELINE_API_URL="http://127.0.0.1:9", **engine)
     assert await eventually_async("an answer", pod.ready) == 503
 
 
@@ -276,18 +287,21 @@ async def test_code_that_does_not_load_ends_the_process_with_a_message_that_says
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "expected"),
     [
-        ("TIELINE_MAX_CONCURRENT_RUNS", "many"),
-        ("TIELINE_LOG_LEVEL", "LOUD"),
-        ("TIELINE_CONNECTIONS_FILE", "/no"),
+        ("TIELINE_MAX_CONCURRENT_RUNS", "many", "many"),
+        ("TIELINE_LOG_LEVEL", "LOUD", "LOUD"),
+        ("TIELINE_CONNECTIONS_FILE", "/no", "/no"),
+        ("TIELINE_API_URL", "http://127.0.0.1:9", "TIELINE_ENGINE_URL is not set"),
     ],
 )
-async def test_settings_that_cannot_be_used_end_the_process(start: Start, name: str, value: str) -> None:
+async def test_settings_that_cannot_be_used_end_the_process(
+    start: Start, name: str, value: str, expected: str
+) -> None:
     pod = await start({"main.py": HELLO}, **{name: value})
     await pod.process.wait()
     assert pod.process.returncode == 1
-    assert value in pod.termination_log.read_text()
+    assert expected in pod.termination_log.read_text()
 
 
 SHOWS = """
@@ -314,10 +328,99 @@ async def test_no_line_and_no_last_message_has_a_secret_variable(start: Start) -
     assert not leaks(known, {"log": log, "last message": last})
 
 
-def test_a_pod_loads_no_cryptography_before_a_connection_needs_it() -> None:
-    code = (
-        "import sys, tieline.server.__main__; print({'cryptography', 'jwt', 'oauthlib'} & set(sys.modules))"
+BLOCKING = (
+    HELLO
+    + """
+import re, time
+
+def spin():
+    while True:
+        pass
+
+@integration.webhook("spin")
+async def blocked(request):
+    spin()
+
+@integration.webhook("nap")
+async def nap(request):
+    time.sleep(0.5)
+    return "awake"
+
+@integration.webhook("match")
+async def match(request):
+    return str(re.match(r"(a+)+$", "a" * 24 + "b"))
+"""
+)
+
+
+async def test_code_that_blocks_the_loop_ends_the_process_with_its_line(
+    start: Start, aiohttp_server: AiohttpServer, external: External, tmp_path: Path
+) -> None:
+    reported: list[RunRecord] = []
+
+    async def configuration(request: web.Request) -> web.Response:
+        if "If-None-Match" in request.headers:
+            await asyncio.Event().wait()
+        return web.json_response(environment(external.url), headers={"ETag": '"1"'})
+
+    async def runs(request: web.Request) -> web.Response:
+        reported.extend(decode(await request.read()))
+        return web.Response(status=204)
+
+    api = web.Application()
+    api.add_routes([web.get(CONFIGURATION, configuration), web.post(RUNS, runs)])
+    (tmp_path / "token").write_text("token")
+    pod = await start(
+        {"main.py": BLOCKING},
+        TIELINE_BLOCKED_SECONDS="0.3",
+        TIELINE_API_URL=str((await aiohttp_server(api)).make_url("")).rstrip("/"),
+        TIELINE_TOKEN_FILE=str(tmp_path / "token"),
+        TIELINE_ENGINE_URL=engine_away.URL,
     )
+    await pod.until_ready()
+    async with aiohttp.ClientSession() as client:
+        with pytest.raises(aiohttp.ClientError):
+            await client.post(f"{pod.url}/spin")
+    log = await pod.log()
+    assert pod.process.returncode == BLOCKED
+    says = "Webhook spin blocked the event loop for 0.3 seconds at main.py:"
+    last = pod.termination_log.read_text()
+    assert last.startswith(says)
+    assert " in spin, so that nothing else could run" in last
+    assert log[-1]["severity"] == "CRITICAL"
+    (record,) = reported
+    assert (record.kind, record.task, record.status, record.attempt) == ("webhook", "spin", "failed", 1)
+    assert record.error
+    assert (record.error.type.rpartition(".")[2], record.error.message) == ("BlockedError", last)
+    assert record.id == log[-1]["executionId"]
+
+
+async def test_on_ones_own_machine_blocked_code_is_only_reported(start: Start) -> None:
+    pod = await start({"main.py": BLOCKING}, TIELINE_BLOCKED_SECONDS="0.1", TIELINE_BLOCKED_ACTION="warn")
+    await pod.until_ready()
+    async with aiohttp.ClientSession() as client, client.post(f"{pod.url}/nap") as response:
+        assert await response.text() == "awake"
+    pod.process.terminate()
+    (warning,) = [one for one in await pod.log() if "blocked the event loop" in one["message"]]
+    assert (warning["severity"], " in nap, " in warning["message"]) == ("WARNING", True)
+    assert pod.process.returncode == 0
+
+
+async def test_code_that_keeps_the_interpreter_to_itself_leaves_its_line_in_the_log(start: Start) -> None:
+    pod = await start({"main.py": BLOCKING}, TIELINE_BLOCKED_SECONDS="0.1")
+    await pod.until_ready()
+    async with aiohttp.ClientSession() as client:
+        with contextlib.suppress(aiohttp.ClientError):
+            await client.post(f"{pod.url}/match")
+    pod.process.terminate()
+    async with asyncio.timeout(PATIENCE):
+        output, _ = await pod.process.communicate()
+    assert re.search(rb'File ".*main.py", line \d+ in match', output)
+
+
+def test_a_pod_loads_no_cryptography_before_a_connection_needs_it() -> None:
+    late = {"cryptography", "jwt", "oauthlib", "jsonschema_rs"}
+    code = f"import sys, tieline.server.__main__; print({late!r} & set(sys.modules))"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

@@ -183,6 +183,22 @@ async def test_a_body_that_cannot_be_read_is_the_callers_mistake(
     assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
 
 
+@pytest.mark.parametrize("path", ["/orders", "/sync-orders"])
+async def test_json_after_a_byte_order_mark_is_read(serve: Serve, path: str) -> None:
+    integration = Integration()
+
+    @integration.webhook("orders")
+    async def orders(ctx: Context, request: Request) -> Any:
+        return [await request.json(), await request.json(loads=str), (await request.read())[:3].hex()]
+
+    @integration.webhook("sync-orders")
+    def sync_orders(ctx: SyncContext, request: SyncRequest) -> Any:
+        return [request.json(), request.json(loads=str), request.read()[:3].hex()]
+
+    response = await (await serve(integration)).post(path, data=b'\xef\xbb\xbf{"a": 1}')
+    assert await response.json() == [{"a": 1}, '{"a": 1}', "efbbbf"]
+
+
 async def test_json_of_others_that_cannot_be_read_is_a_failure(serve: Serve) -> None:
     integration = Integration()
 
@@ -404,7 +420,11 @@ async def test_a_thousand_waiting_requests_of_one_user_hold_no_other_up(serve: S
             many.set()
 
     test_client = await serve(
-        integration, configured(environment("http://x", users=users)), max_runs=4, max_waiting=1000
+        integration,
+        configured(environment("http://x", users=users)),
+        max_runs=4,
+        max_waiting=1000,
+        run_timeout=300,  # requests wait for their turn as long
     )
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:

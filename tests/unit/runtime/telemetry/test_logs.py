@@ -53,6 +53,16 @@ def test_an_entry_has_time_severity_message_execution_and_fields(written: io.Str
     assert entry["timestamp"].endswith("Z")
 
 
+def test_a_field_that_is_no_unicode_does_not_lose_the_line(written: io.StringIO, redactor: Redactor) -> None:
+    redactor.learn(["s3cr3t-of-the-shop"])
+    Log("01EXECUTION").info("half \ud83d", path="/\udcff\u00e4", masked="s3cr3t-of-the-shop \udcff")
+    assert logs.run_log is not None
+    logs.run_log.write(webhook="orders", method="GET", path="/\udcff", status=200, seconds=0)
+    first, second = (json.loads(line) for line in written.getvalue().encode().splitlines())
+    assert (first["message"], first["fields"]) == ("half ?", {"path": "/?\u00e4", "masked": "*** ?"})
+    assert second["httpRequest"]["requestUrl"] == "/?"
+
+
 def test_signed_tokens_are_masked_by_their_form_and_what_only_looks_alike_is_not(redactor: Redactor) -> None:
     token = jwt.encode({"iss": "anybody"}, "k" * 32, algorithm="HS256")
     assert redactor(f"Authorization: Bearer {token}, and more") == "Authorization: Bearer ***, and more"

@@ -46,7 +46,7 @@ def ingress_objects(there: ReconcileLoop) -> list[str]:
     return [
         obj["metadata"]["ownerReferences"][0]["name"]
         for resource in (r.INGRESSES, r.HTTP_ROUTES)
-        for obj in there.world[resource].list()
+        for obj in there.cluster[resource].list()
     ]
 
 
@@ -55,7 +55,7 @@ async def test_the_environment_that_was_first_keeps_an_address_and_the_other_is_
     there = reconciling(named("a-b", "c"), config=config)
     await there.until_quiet()
     # It is older as a project, and its new environment comes later.
-    there.world.put(r.PROJECTS, named("a", "b-c", age=900))
+    there.cluster.put(r.PROJECTS, named("a", "b-c", age=900))
     await there.until_quiet()
     assert ingress_objects(there) == ["a-b"]
     status, reason, message = there.ready(r.PROJECTS, "a")
@@ -65,13 +65,13 @@ async def test_the_environment_that_was_first_keeps_an_address_and_the_other_is_
     assert there.ready(r.PROJECTS, "a-b")[1] != "HostTaken"
     assert [
         obj["metadata"]["name"]
-        for obj in there.world[r.DEPLOYMENTS].list()
+        for obj in there.cluster[r.DEPLOYMENTS].list()
         if "a-b-c" in obj["metadata"]["name"]
     ]
     await there.once(r.PROJECTS, "a")
     assert there.requeue_after == 60
 
-    there.world.remove(r.PROJECTS, "a-b")
+    there.cluster.remove(r.PROJECTS, "a-b")
     await there.until_quiet()
     assert "a" in ingress_objects(there)
     assert there.ready(r.PROJECTS, "a")[1] == "Starting"
@@ -80,7 +80,7 @@ async def test_the_environment_that_was_first_keeps_an_address_and_the_other_is_
 async def test_of_two_that_came_at_once_one_yields() -> None:
     there = reconciling(named("a-b", "c"), named("a", "b-c", age=900), config=INGRESS)
     for name in ("a-b", "a"):
-        stored = there.world.edited(r.PROJECTS, name)
+        stored = there.cluster.edited(r.PROJECTS, name)
         environment = stored["spec"]["environments"][0]["name"]
         moments = dict.fromkeys(("createdAt", "updatedAt"), format_time(NOW))
         item = {"name": environment, "id": ID, "status": "running", "publicUrl": f"https://{HOST}", **moments}
@@ -98,7 +98,7 @@ async def test_what_runs_goes_on_without_the_address() -> None:
     url = there.environment()["publicUrl"]
     item = {"name": "sync-production", "id": ID, "status": "running", "publicUrl": url, **moments}
     rival["status"] = {"environments": [item]}
-    there.world.put(r.PROJECTS, rival)
+    there.cluster.put(r.PROJECTS, rival)
     await there.once(r.PROJECTS, "order-sync")
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "HostTaken")
     assert there.environment()["status"] == "running"
@@ -111,12 +111,12 @@ async def test_what_runs_goes_on_without_the_address() -> None:
 
 def test_a_change_of_an_address_brings_those_with_the_same_one() -> None:
     there = reconciling(named("a-b", "c"), config=INGRESS)
-    old = there.world.edited(r.PROJECTS, "a-b")
+    old = there.cluster.edited(r.PROJECTS, "a-b")
     old["status"] = {"environments": [{"name": "c", "id": ID, "publicUrl": f"https://{HOST}"}]}
     new = named("a", "b-c")
     told = {**new, "status": {"environments": [{"name": "b-c", "id": ID, "publicUrl": f"https://{HOST}/"}]}}
     keys = keys_to_enqueue(
-        {kind: there.world[kind] for kind in there.world.objects}, r.PROJECTS, Change(old=new, new=told)
+        {kind: there.cluster[kind] for kind in there.cluster.objects}, r.PROJECTS, Change(old=new, new=told)
     )
     assert Key("Project", NAMESPACE, "a-b") in keys
 
@@ -137,9 +137,9 @@ async def test_an_id_of_another_organisation_is_not_taken_over() -> None:
     assert (status, reason) == ("False", "IdTaken")
     assert "another organisation" in message
     assert "theirs" not in message, "nothing is said about others"
-    assert not there.world[r.DEPLOYMENTS].list(NAMESPACE)
+    assert not there.cluster[r.DEPLOYMENTS].list(NAMESPACE)
 
-    there.world.remove(r.PROJECTS, "theirs", "other")
+    there.cluster.remove(r.PROJECTS, "theirs", "other")
     await there.until_quiet()
     assert there.deployment() is not None
 
@@ -153,7 +153,7 @@ async def test_what_runs_under_an_id_goes_on_when_another_organisation_has_it_to
     there = reconciling(restored, labelled("theirs", "other", age=900))
     await there.once(r.PROJECTS, "order-sync")
     await there.once(r.PROJECTS, "order-sync")
-    await there.once(r.PROJECT_VERSIONS, there.world[r.PROJECT_VERSIONS].list()[0]["metadata"]["name"])
+    await there.once(r.PROJECT_VERSIONS, there.cluster[r.PROJECT_VERSIONS].list()[0]["metadata"]["name"])
     await there.once(r.PROJECTS, "order-sync")
     assert there.deployment() is not None
     there.kubelet()
@@ -166,6 +166,6 @@ def test_a_project_that_goes_brings_those_of_others_with_its_id() -> None:
     first, second = labelled("theirs", "other", age=900), labelled("order-sync", NAMESPACE, age=1)
     there = reconciling(second)
     keys = keys_to_enqueue(
-        {kind: there.world[kind] for kind in there.world.objects}, r.PROJECTS, Change(old=first, new=None)
+        {kind: there.cluster[kind] for kind in there.cluster.objects}, r.PROJECTS, Change(old=first, new=None)
     )
     assert Key("Project", NAMESPACE, "order-sync") in keys

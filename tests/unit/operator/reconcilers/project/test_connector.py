@@ -45,10 +45,10 @@ def described(path: str = "/a") -> dict[str, Any]:
 
 async def deployed(there: ReconcileLoop, source: dict[str, Any]) -> None:
     """A user changes the project's files, and its pods come up."""
-    if (NAMESPACE, "order-sync") not in there.world.objects[r.PROJECTS]:
-        there.world.put(r.PROJECTS, project(source=source))
+    if (NAMESPACE, "order-sync") not in there.cluster.objects[r.PROJECTS]:
+        there.cluster.put(r.PROJECTS, project(source=source))
     else:
-        stored = there.world.edited(r.PROJECTS, "order-sync")
+        stored = there.cluster.edited(r.PROJECTS, "order-sync")
         stored["spec"]["source"] = source
         stored["metadata"]["generation"] += 1
     await there.until_quiet()
@@ -63,21 +63,21 @@ async def deployed(there: ReconcileLoop, source: dict[str, Any]) -> None:
 
 
 def new() -> ReconcileLoop:
-    world = FakeCluster()
-    world.put(r.NAMESPACES, namespace())
-    return ReconcileLoop(world)
+    cluster = FakeCluster()
+    cluster.put(r.NAMESPACES, namespace())
+    return ReconcileLoop(cluster)
 
 
 def the_connector(there: ReconcileLoop) -> Any:
-    return next(iter(there.world[r.CONNECTORS].list()), None)
+    return next(iter(there.cluster[r.CONNECTORS].list()), None)
 
 
 def versions(there: ReconcileLoop) -> list[Any]:
-    return sorted(there.world[r.CONNECTOR_VERSIONS].list(), key=lambda item: item["spec"]["publishedAt"])
+    return sorted(there.cluster[r.CONNECTOR_VERSIONS].list(), key=lambda item: item["spec"]["publishedAt"])
 
 
 def items(there: ReconcileLoop, version: Any, name: str) -> list[str]:
-    maps = [content_of(there.world.contents[name]) for name in version["spec"]["configMaps"]]
+    maps = [content_of(there.cluster.contents[name]) for name in version["spec"]["configMaps"]]
     return [orjson.loads(line)["name"] for line in all_lines(maps, name)]
 
 
@@ -90,13 +90,13 @@ async def test_a_deployed_project_has_a_connector_with_its_webhooks_as_triggers(
     there = new()
     await deployed(there, files(code("orders", "returns")))
     connector = the_connector(there)
-    owner = there.world[r.PROJECTS].get(NAMESPACE, "order-sync")
+    owner = there.cluster[r.PROJECTS].get(NAMESPACE, "order-sync")
     identifier = project_connector_id(object_id(owner))
     assert (object_id(connector), connector["metadata"]["name"]) == (identifier, object_name(identifier))
     assert connector["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
     assert connector["spec"] == {"name": "Order sync", "projectRef": {"name": "order-sync"}}
     (version,) = versions(there)
-    (of_the_project,) = there.world[r.PROJECT_VERSIONS].list()
+    (of_the_project,) = there.cluster[r.PROJECT_VERSIONS].list()
     assert version["spec"]["name"] == of_the_project["metadata"]["name"]
     assert items(there, version, "triggers") == ["orders", "returns"]
     assert of_the_project["status"]["interface"]["webhooks"] == ["orders", "returns"]
@@ -125,9 +125,9 @@ async def test_a_deploy_that_changes_nothing_for_others_makes_no_version() -> No
     there = new()
     await deployed(there, files(code("orders")))
     await deployed(there, files(code("orders", more="x = 1\n")))
-    assert len(there.world[r.PROJECT_VERSIONS].list()) == 2
+    assert len(there.cluster[r.PROJECT_VERSIONS].list()) == 2
     assert len(versions(there)) == 1
-    assert await ReconcileLoop(there.world).until_quiet() == 0
+    assert await ReconcileLoop(there.cluster).until_quiet() == 0
 
 
 async def test_a_deploy_that_changes_webhooks_makes_a_version_and_rolling_back_makes_none() -> None:
@@ -145,7 +145,7 @@ async def test_a_deploy_that_changes_webhooks_makes_a_version_and_rolling_back_m
 async def test_code_that_never_serves_changes_nothing() -> None:
     there = new()
     await deployed(there, files(code("one")))
-    stored = there.world.edited(r.PROJECTS, "order-sync")
+    stored = there.cluster.edited(r.PROJECTS, "order-sync")
     stored["spec"]["source"] = files(code("two"))
     stored["metadata"]["generation"] += 1
     await there.until_quiet()
@@ -171,12 +171,12 @@ async def test_what_was_deleted_or_changed_by_hand_comes_back() -> None:
     await deployed(there, files(code("one")))
     (version,) = versions(there)
     name = the_connector(there)["metadata"]["name"]
-    there.world.remove(r.CONNECTOR_VERSIONS, version["metadata"]["name"])
-    there.world.objects[r.CONNECTORS][NAMESPACE, name]["spec"]["name"] = "Mine"
+    there.cluster.remove(r.CONNECTOR_VERSIONS, version["metadata"]["name"])
+    there.cluster.objects[r.CONNECTORS][NAMESPACE, name]["spec"]["name"] = "Mine"
     await there.until_quiet()
     assert items(there, default(there), "triggers") == ["one"]
     assert the_connector(there)["spec"]["name"] == "Order sync"
-    there.world.remove(r.CONNECTORS, name)
+    there.cluster.remove(r.CONNECTORS, name)
     await there.until_quiet()
     assert the_connector(there) is not None
 
@@ -216,9 +216,9 @@ async def test_what_is_served_is_stored_by_an_operator_whose_clock_is_wrong(ahea
     there.now += ahead
     await deployed(there, files(code("one")))
     assert items(there, default(there), "triggers") == ["one"]
-    assert there.world.requests["delete"] == 0, "nothing is taken for a leftover that was just made"
+    assert there.cluster.requests["delete"] == 0, "nothing is taken for a leftover that was just made"
     (before,) = versions(there)
-    there.world.remove(r.CONFIG_MAPS, before["spec"]["configMaps"][0])
+    there.cluster.remove(r.CONFIG_MAPS, before["spec"]["configMaps"][0])
     await there.until_quiet()
     (after,) = versions(there)
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "it is completed, not made anew"
@@ -229,7 +229,7 @@ async def test_what_is_deployed_after_a_clock_that_was_ahead_is_the_latest() -> 
     there = new()
     await deployed(there, files(code("one")))
     (first,) = versions(there)
-    stored = there.world.edited(r.CONNECTOR_VERSIONS, first["metadata"]["name"])
+    stored = there.cluster.edited(r.CONNECTOR_VERSIONS, first["metadata"]["name"])
     stored["spec"]["publishedAt"] = "2100-01-01T00:00:00.000Z"
     await deployed(there, files(code("two")))
     latest = default(there)
@@ -242,8 +242,8 @@ async def test_half_a_version_as_another_release_lays_it_out_is_made_anew() -> N
     await deployed(there, files(code("one")))
     (version,) = versions(there)
     for name in version["spec"]["configMaps"]:
-        there.world.remove(r.CONFIG_MAPS, name)
-    stored = there.world.edited(r.CONNECTOR_VERSIONS, version["metadata"]["name"])
+        there.cluster.remove(r.CONFIG_MAPS, name)
+    stored = there.cluster.edited(r.CONNECTOR_VERSIONS, version["metadata"]["name"])
     stored["spec"]["configMaps"] = [f"{version['metadata']['name']}-000-other"]
     await there.until_quiet()
     (after,) = versions(there)
@@ -255,7 +255,7 @@ async def test_a_part_of_a_whole_version_that_went_is_told_at_once() -> None:
     there = new()
     await deployed(there, files(code("one")))
     (version,) = versions(there)
-    there.world.remove(r.CONFIG_MAPS, version["spec"]["configMaps"][0])
+    there.cluster.remove(r.CONFIG_MAPS, version["spec"]["configMaps"][0])
     name = version["metadata"]["name"]
     await there.once(r.CONNECTOR_VERSIONS, name)
     assert there.ready(r.CONNECTOR_VERSIONS, name)[:2] == ("False", "ResultMissing")
@@ -266,14 +266,14 @@ async def test_a_part_of_a_whole_version_that_went_is_told_at_once() -> None:
 def _as_just_made(there: ReconcileLoop) -> str:
     """The only version lacks a part, and nobody has said anything about it yet. Its name."""
     (version,) = versions(there)
-    there.world.remove(r.CONFIG_MAPS, version["spec"]["configMaps"][0])
+    there.cluster.remove(r.CONFIG_MAPS, version["spec"]["configMaps"][0])
     name: str = version["metadata"]["name"]
-    del there.world.edited(r.CONNECTOR_VERSIONS, name)["status"]
+    del there.cluster.edited(r.CONNECTOR_VERSIONS, name)["status"]
     return name
 
 
 def _suspend(there: ReconcileLoop, *, suspended: bool) -> None:
-    stored = there.world.edited(r.PROJECTS, "order-sync")
+    stored = there.cluster.edited(r.PROJECTS, "order-sync")
     stored["spec"]["environments"][0]["suspended"] = suspended
     stored["metadata"]["generation"] += 1
 
@@ -284,4 +284,4 @@ async def test_old_versions_go_and_what_is_served_stays() -> None:
         await deployed(there, files(code(f"w{number}")))
     assert len(versions(there)) == VERSIONS_KEPT
     assert items(there, default(there), "triggers") == [f"w{VERSIONS_KEPT + 2}"]
-    assert await ReconcileLoop(there.world).until_quiet() == 0
+    assert await ReconcileLoop(there.cluster).until_quiet() == 0

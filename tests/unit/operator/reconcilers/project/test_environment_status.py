@@ -103,8 +103,8 @@ CASES = [
     Case("crashed after it served", "error", "False", "Crashed", "running", (pod(failure=CRASH),), message="boom"),
     Case("its only pod is replaced", "error", "Unknown", "NothingServes", "running", (pod(),), message="nothing serves"),
     Case("still crashing", "error", "False", "Crashed", "error", (pod(failure=CRASH),)),
-    Case("a new version starts after another one failed", "draft", "Unknown", "Starting", "error", (pod("v1", revision="r1", failure=CRASH), pod()), failed_version="v1"),
-    Case("a new version is checked after another one was refused", "draft", "Unknown", "Starting", "error", desired={"waiting": "version v2 is being checked"}, failed_version="v1", message="being checked"),
+    Case("a new version starts after another one failed", "error", "Unknown", "Starting", "error", (pod("v1", revision="r1", failure=CRASH), pod()), failed_version="v1"),
+    Case("a new version is checked after another one was refused", "error", "Unknown", "Starting", "error", desired={"waiting": "version v2 is being checked"}, failed_version="v1", message="being checked"),
     Case("a new version fails like the one before", "error", "False", "Crashed", "error", (pod(failure=CRASH),), failed_version="v1"),
     Case("the version that failed starts again", "error", "Unknown", "Starting", "error", (pod(),)),
     Case("recovered by itself", "running", "True", "Running", "error", (pod(ready=True),), COMPLETE),
@@ -138,11 +138,14 @@ def previous(state: str | None, version: str = "v2") -> EnvironmentStatus | None
     return EnvironmentStatus.model_validate(values)
 
 
+def wanted(**changes: Any) -> DesiredEnvironment:
+    values = {"name": "production", "id": "x", "version": "v2", "revision": "r2", "healthy_seconds": 60.0}
+    return DesiredEnvironment(**{**values, **changes})
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.says)
 def test_status_table(case: Case) -> None:
-    desired = DesiredEnvironment(
-        **{"name": "production", "id": "x", "version": "v2", "revision": "r2", **case.desired}
-    )
+    desired = wanted(**case.desired)
     computed = compute_status(
         desired,
         ActualEnvironment(
@@ -158,14 +161,28 @@ def test_status_table(case: Case) -> None:
     assert case.message in computed.outcome.message
 
 
+def test_the_first_line_of_a_crash_says_all_and_the_traceback_follows() -> None:
+    crash = Failure(
+        "Crashed", "The code crashed with exit code 1: main.py:4: KeyError: 'A'", "Traceback:\n  boom"
+    )
+    desired = wanted()
+    found = ActualEnvironment(pods=(old_pod(), pod(failure=crash)), previous=previous("running"))
+    assert compute_status(desired, found, NOW).outcome.message.splitlines() == [
+        "production: version v2 does not start: The code crashed with exit code 1: main.py:4: KeyError: 'A'; "
+        "version v1 keeps serving",
+        "Traceback:",
+        "  boom",
+    ]
+
+
 def test_an_environment_that_waits_for_a_node_is_looked_at_again_when_its_time_is_over() -> None:
-    desired = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
+    desired = wanted()
     computed = compute_status(desired, ActualEnvironment(pods=(waiting_for_room(10),)), NOW)
     assert computed.requeue_after == 20
 
 
 def test_updated_at_moves_with_the_state_and_created_at_never() -> None:
-    desired = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
+    desired = wanted()
     later = NOW + timedelta(hours=1)
     before = previous("running")
     failing = status_of(
@@ -188,9 +205,7 @@ def test_updated_at_moves_with_the_state_and_created_at_never() -> None:
 
 def test_deployed_at_moves_when_another_version_is_chosen_and_with_nothing_else() -> None:
     def status(version: str | None, before: EnvironmentStatus | None, hours: int) -> EnvironmentStatus:
-        desired = DesiredEnvironment(
-            name="production", id="x", version=version, revision="r", draft=version is None
-        )
+        desired = wanted(version=version, revision="r", draft=version is None)
         now = NOW + timedelta(hours=hours)
         computed = compute_status(desired, ActualEnvironment(previous=before), now)
         return EnvironmentStatus.model_validate(status_of(desired, computed, before, now))
@@ -207,10 +222,16 @@ def test_deployed_at_moves_when_another_version_is_chosen_and_with_nothing_else(
 
 
 def test_a_restart_for_memory_is_told_for_ten_minutes_though_the_pod_serves_again() -> None:
-    desired = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
+    desired = wanted()
     ended = Failure("OutOfMemory", "The code used more memory than its limit of 96Mi")
+    before = EnvironmentStatus.model_validate(
+        {
+            **(previous("running") or pytest.fail("a state has a status")).model_dump(by_alias=True),
+            "servingSince": NOW - timedelta(hours=1),
+        }
+    )
     seen = ActualEnvironment(
-        deployment=COMPLETE, pods=(pod(ready=True, killed=(NOW, ended)),), previous=previous("running")
+        deployment=COMPLETE, pods=(pod(ready=True, killed=(NOW, ended)),), previous=before
     )
     soon, later = NOW + timedelta(minutes=1), NOW + timedelta(minutes=11)
     computed = compute_status(desired, seen, soon)
@@ -222,7 +243,7 @@ def test_a_restart_for_memory_is_told_for_ten_minutes_though_the_pod_serves_agai
 
 
 def test_while_a_pod_that_was_killed_is_started_again_the_event_says_why() -> None:
-    desired = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
+    desired = wanted()
     ended = Failure("OutOfMemory", "The code used more memory than its limit of 96Mi")
     seen = ActualEnvironment(
         deployment=COMPLETE, pods=(pod(killed=(NOW, ended)),), previous=previous("running")

@@ -17,10 +17,10 @@ from tieline_protocol.packages import package_key
 
 WITH_ENGINE: Config = CONFIG.model_copy(
     update={
-        "engine_url": ("nats://tieline-engine.tieline-system.svc:4222",),
         "packages_architecture": "amd64",
         "packages_index_url": "https://pypi.example/simple",
         "packages_index_secret": "index",
+        "packages_ca": "-----BEGIN CERTIFICATE-----",
     }
 )
 FIRST = f"six==1.17.0 --hash=sha256:{'a' * 64}\n"
@@ -42,14 +42,14 @@ def stored(there: ReconcileLoop, lock: str, digest: str = "d" * 64) -> None:
 
 
 def jobs(there: ReconcileLoop) -> list[Any]:
-    return list(there.world[r.JOBS].list(NAMESPACE))
+    return list(there.cluster[r.JOBS].list(NAMESPACE))
 
 
 def ended(there: ReconcileLoop, how: str, message: str = "") -> None:
     """The Job's controller says how it ended, and the kubelet why."""
     for job in jobs(there):
         name = job["metadata"]["name"]
-        there.world.edited(r.JOBS, name)["status"] = {"conditions": [{"type": how, "status": "True"}]}
+        there.cluster.edited(r.JOBS, name)["status"] = {"conditions": [{"type": how, "status": "True"}]}
         failed_pod(there, name, message)
 
 
@@ -65,15 +65,15 @@ def failed_pod(there: ReconcileLoop, job: str, message: str) -> None:
         "creationTimestamp": there.now.isoformat(),
     }
     status = {"phase": "Failed", "containerStatuses": [{"name": "install", "state": state}]}
-    there.world.put(r.PODS, {"metadata": metadata, "status": status})
+    there.cluster.put(r.PODS, {"metadata": metadata, "status": status})
 
 
 def without_jobs(there: ReconcileLoop) -> None:
     """Kubernetes removes Jobs that have ended, and their pods."""
     for resource in (r.JOBS, r.PODS):
-        for where, name in list(there.world.objects[resource]):
+        for where, name in list(there.cluster.objects[resource]):
             if "packages" in name:
-                del there.world.objects[resource][where, name]
+                del there.cluster.objects[resource][where, name]
 
 
 async def waiting(lock: str = FIRST) -> ReconcileLoop:
@@ -101,7 +101,7 @@ async def test_code_without_packages_has_no_job_and_pods_as_before() -> None:
         assert "initContainers" not in pod["spec"]
         assert "tieline.dev/packages" not in pod["metadata"]["annotations"]
         assert jobs(there) == []
-        assert len(there.world[r.SERVICE_ACCOUNTS].list(NAMESPACE)) == 1
+        assert len(there.cluster[r.SERVICE_ACCOUNTS].list(NAMESPACE)) == 1
 
 
 async def test_a_version_waits_for_its_packages_and_says_so() -> None:
@@ -125,13 +125,15 @@ async def test_the_job_has_no_secret_but_that_of_the_index_and_no_token_of_kuber
     (source,) = [source for v in pod["volumes"] for source in v.get("projected", {}).get("sources", [])]
     assert source["serviceAccountToken"]["audience"] == "tieline"
     (container,) = pod["containers"]
+    (authorities,) = [one["value"] for one in container["env"] if one["name"] == "TIELINE_INDEX_CA"]
+    assert authorities == WITH_ENGINE.packages_ca
     assert container["image"] == "runtime:1"
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert container["resources"]["limits"] == {"cpu": "2", "memory": "1Gi"}
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["restartPolicy"] == "Never"
     environments = {
-        account["metadata"]["name"] for account in there.world[r.SERVICE_ACCOUNTS].list(NAMESPACE)
+        account["metadata"]["name"] for account in there.cluster[r.SERVICE_ACCOUNTS].list(NAMESPACE)
     }
     assert pod["serviceAccountName"] in environments
     assert len(environments) == 2, "the Job's identity is not that of the code"
@@ -142,7 +144,7 @@ async def test_only_the_jobs_pods_are_in_their_policy_and_nobody_may_connect_to_
     labels = jobs(there)[0]["spec"]["template"]["metadata"]["labels"]
     policies = {
         policy["metadata"]["name"]: policy["spec"]
-        for policy in there.world[r.NETWORK_POLICIES].list(NAMESPACE)
+        for policy in there.cluster[r.NETWORK_POLICIES].list(NAMESPACE)
     }
     applying = [
         name
@@ -151,7 +153,7 @@ async def test_only_the_jobs_pods_are_in_their_policy_and_nobody_may_connect_to_
     ]
     assert len(policies) == 2
     assert [policies[name]["ingress"] for name in applying] == [[]]
-    (service,) = there.world[r.SERVICES].list(NAMESPACE)
+    (service,) = there.cluster[r.SERVICES].list(NAMESPACE)
     assert not service["spec"]["selector"].items() <= labels.items(), (
         "the Service sends no request to the Job"
     )
@@ -260,20 +262,12 @@ async def test_packages_that_the_engine_has_lost_are_installed_again_without_rep
     assert there.ready(r.PROJECTS, "order-sync")[0] == "True"
 
 
-async def test_without_an_engine_a_lock_is_refused_with_what_to_set() -> None:
-    there = reconciling(project(source=files(FIRST)))
-    await there.until_quiet()
-    assert there.ready(r.PROJECTS, "order-sync")[1] == "PackagesFailed"
-    assert "TIELINE_ENGINE_URL" in there.environment()["message"]
-    assert jobs(there) == []
-
-
 async def test_what_jobs_needed_goes_with_the_last_version_that_needs_packages() -> None:
     there = await serving()
     change(there, source=files(None))
     await there.until_quiet()
-    assert len(there.world[r.SERVICE_ACCOUNTS].list(NAMESPACE)) == 1
-    assert len(there.world[r.NETWORK_POLICIES].list(NAMESPACE)) == 1
+    assert len(there.cluster[r.SERVICE_ACCOUNTS].list(NAMESPACE)) == 1
+    assert len(there.cluster[r.NETWORK_POLICIES].list(NAMESPACE)) == 1
 
 
 async def test_two_organisations_and_environments_have_jobs_of_their_own() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.operator.fake_cluster import files_of
 from tests.unit.operator.objects import NAMESPACE, namespace, obj, project, template
 from tests.unit.operator.project_fixtures import MAIN, change, reconciling, running, source
-from tests.unit.operator.reconcile_loop import ReconcileLoop, crashed
+from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop, crashed
 from tests.unit.protocol.deploy_cases import CASES, UNSAVED, Case
 from tieline_core.kubernetes import resources as r
 from tieline_core.project_files.deploy_findings import check_files
@@ -20,16 +20,16 @@ from tieline_operator.reconcilers.project.environment_plan import OPTIONAL_CHILD
 async def test_a_project_that_follows_latest_gets_a_version_a_workload_and_starts() -> None:
     there = reconciling(project())
     await there.until_quiet()
-    (version,) = there.world[r.PROJECT_VERSIONS].list()
+    (version,) = there.cluster[r.PROJECT_VERSIONS].list()
     assert there.environment()["status"] == "draft"
     assert there.environment()["desiredVersion"] == version["metadata"]["name"]
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("Unknown", "Starting")
     assert all(
-        len(there.world[resource].list()) == 1
+        len(there.cluster[resource].list()) == 1
         for resource in CHILD_RESOURCES
         if resource not in OPTIONAL_CHILDREN
     )
-    assert files_of(there.world, [version["spec"]["configMaps"][0]["name"]]) == {MAIN: b"print('one')\n"}
+    assert files_of(there.cluster, [version["spec"]["configMaps"][0]["name"]]) == {MAIN: b"print('one')\n"}
 
     there.kubelet()
     await there.until_quiet()
@@ -37,12 +37,15 @@ async def test_a_project_that_follows_latest_gets_a_version_a_workload_and_start
     assert (environment["status"], environment["version"]) == ("running", version["metadata"]["name"])
     assert environment["publicUrl"] == "http://10.96.0.77"
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("True", "Running")
-    assert there.world[r.PROJECTS].get(NAMESPACE, "order-sync")["status"]["summary"] == "production: running"
+    assert (
+        there.cluster[r.PROJECTS].get(NAMESPACE, "order-sync")["status"]["summary"] == "production: running"
+    )
 
 
 async def test_reconciling_what_has_not_changed_writes_nothing() -> None:
     there = await running()
-    again = ReconcileLoop(there.world)
+    await there.advance(CONFIG.healthy_seconds)
+    again = ReconcileLoop(there.cluster)
     again.now += timedelta(hours=1)
     assert await again.until_quiet() == 0
 
@@ -52,7 +55,7 @@ async def test_a_project_without_environments_gets_a_draft_called_production_tha
     await there.until_quiet()
     assert there.environment()["status"] == "draft"
     assert there.deployment() is None
-    assert there.world[r.PROJECT_VERSIONS].list() == []
+    assert there.cluster[r.PROJECT_VERSIONS].list() == []
     assert there.ready(r.PROJECTS, "order-sync")[0] == "True"
 
 
@@ -96,7 +99,7 @@ async def test_files_with_a_syntax_error_are_never_rolled_out_and_the_finding_is
     assert environment["status"] == "running"
     assert "main.py:1" in environment["message"]
     assert there.deployment()["spec"]["template"] == before
-    failed = there.world[r.PROJECT_VERSIONS].get(NAMESPACE, environment["desiredVersion"])
+    failed = there.cluster[r.PROJECT_VERSIONS].get(NAMESPACE, environment["desiredVersion"])
     assert failed["status"]["state"] == "failed"
     assert failed["status"]["findings"][0]["line"] == 1
 
@@ -108,7 +111,7 @@ async def test_the_status_says_what_the_rules_for_deploys_say(case: Case) -> Non
     there = reconciling(
         project(source={"configMaps": [{"name": "code", "items": items}]}, labels=case.labels)
     )
-    there.world.put_config_map("code", {key: case.files[path].decode() for key, path in keys.items()})
+    there.cluster.put_config_map("code", {key: case.files[path].decode() for key, path in keys.items()})
     await there.until_quiet()
     if not case.words:
         assert there.deployment() is not None
@@ -126,7 +129,7 @@ async def test_required_packages_without_hashes_are_refused_with_the_line_and_wh
     await there.until_quiet()
     environment = there.environment()
     assert environment["status"] == "error"
-    (version,) = there.world[r.PROJECT_VERSIONS].list(NAMESPACE)
+    (version,) = there.cluster[r.PROJECT_VERSIONS].list(NAMESPACE)
     (finding,) = version["status"]["findings"]
     assert (finding["filename"], finding["line"]) == ("requirements.txt", 2)
     assert "requirements.txt:2: requests has no --hash" in environment["message"]
@@ -147,7 +150,7 @@ async def test_code_that_names_a_template_which_is_not_there_waits_for_it_and_he
     await there.until_quiet()
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "TemplateNotFound")
     assert "main.py:2" in there.environment()["message"]
-    there.world.put(r.CONNECTION_TEMPLATES, template())
+    there.cluster.put(r.CONNECTION_TEMPLATES, template())
     await there.until_quiet()
     assert there.deployment() is not None
 
@@ -163,17 +166,17 @@ async def test_a_namespace_that_is_no_organisation_is_told_how_to_become_one() -
 
 async def test_it_is_told_so_where_a_policy_forbids_all_but_status_there() -> None:
     there = reconciling(project(), organisation=False)
-    there.world.closed.add(NAMESPACE)
+    there.cluster.closed.add(NAMESPACE)
     await there.until_quiet()
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "OrganisationMissing")
     await there.once(r.PROJECTS, "order-sync")
     assert there.requeue_after == 60
-    found = there.world[r.PROJECTS].get(NAMESPACE, "order-sync")
+    found = there.cluster[r.PROJECTS].get(NAMESPACE, "order-sync")
     assert "labels" not in found["metadata"]
 
-    there.world.closed.clear()
+    there.cluster.closed.clear()
     await there.changed(r.NAMESPACES, namespace())
-    labelled = there.world[r.PROJECTS].get(NAMESPACE, "order-sync")
+    labelled = there.cluster[r.PROJECTS].get(NAMESPACE, "order-sync")
     assert labelled["metadata"]["labels"]["tieline.dev/id"] == found["status"]["id"]
     assert there.deployment() is not None
 
@@ -188,9 +191,9 @@ async def test_an_invalid_stored_object_is_stalled_and_does_not_loop() -> None:
 
 async def test_each_transition_of_ready_is_told_once_as_an_event() -> None:
     there = await running()
-    told = [event["reason"] for event in there.world.posted if event["regarding"]["kind"] == "Project"]
+    told = [event["reason"] for event in there.cluster.posted if event["regarding"]["kind"] == "Project"]
     assert told == ["Starting", "Running"]
-    assert all(len(event["note"].encode()) <= 1024 for event in there.world.posted)
+    assert all(len(event["note"].encode()) <= 1024 for event in there.cluster.posted)
 
 
 async def test_a_whole_life_follows_from_what_was_seen_to_change_alone() -> None:
@@ -199,14 +202,14 @@ async def test_a_whole_life_follows_from_what_was_seen_to_change_alone() -> None
     code = 'async def f(ctx):\n    return await ctx.session("shop")\n'
     await there.changed(r.PROJECTS, project(source={"configMaps": [{"name": "code"}]}))
     assert there.ready(r.PROJECTS, "order-sync")[1] == "FilesMissing"
-    there.world.put_config_map("code", {MAIN: code})
-    await there.changed(r.CONFIG_MAPS, there.world[r.CONFIG_MAPS].get(NAMESPACE, "code"))
+    there.cluster.put_config_map("code", {MAIN: code})
+    await there.changed(r.CONFIG_MAPS, there.cluster[r.CONFIG_MAPS].get(NAMESPACE, "code"))
     assert there.ready(r.PROJECTS, "order-sync")[1] == "TemplateNotFound"
     await there.changed(r.CONNECTION_TEMPLATES, template())
     assert there.deployment()
     there.kubelet()
-    for pod in there.world[r.PODS].list():
+    for pod in there.cluster[r.PODS].list():
         await there.changed(r.PODS, pod)
     assert there.environment()["status"] == "running"
-    (version,) = there.world[r.PROJECT_VERSIONS].list()
+    (version,) = there.cluster[r.PROJECT_VERSIONS].list()
     assert version["status"]["state"] == "ready"

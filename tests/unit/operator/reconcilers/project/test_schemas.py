@@ -19,7 +19,7 @@ PROJECT, ACTIVATION = (r.PROJECTS, "order-sync"), (r.ACTIVATIONS, "for-ann")
 UNCOMMON = {"properties": {"regions": {"type": "array", "uniqueItems": True}}}
 
 
-def world(schema: dict[str, Any], **variables: Any) -> FakeCluster:
+def cluster(schema: dict[str, Any], **variables: Any) -> FakeCluster:
     made = FakeCluster(
         o.project(dynamicVariablesSchema=schema, environments=[{"name": "production"}]),
         o.end_user(),
@@ -34,7 +34,7 @@ async def until_ready(there: ReconcileLoop, which: Any, status: str, reason: str
     async with asyncio.timeout(60):
         while True:
             await there.until_quiet()
-            stored = there.world.objects[which[0]][o.NAMESPACE, which[1]]
+            stored = there.cluster.objects[which[0]][o.NAMESPACE, which[1]]
             if "conditions" in stored.get("status", {}):
                 found, got, message = there.ready(*which)
                 if (found, got) == (status, reason):
@@ -48,7 +48,7 @@ async def until_ready(there: ReconcileLoop, which: Any, status: str, reason: str
     ids=["a type that is none", "too much", "a reference to nothing"],
 )
 async def test_a_project_whose_schema_cannot_be_used_is_not_ready(schema: Any, words: str) -> None:
-    there = ReconcileLoop(world(schema), checker=VariablesChecker())
+    there = ReconcileLoop(cluster(schema), checker=VariablesChecker())
     message = await until_ready(there, PROJECT, "False", "SchemaInvalid")
     assert words in message
     assert "correct spec.dynamicVariablesSchema" in message
@@ -58,20 +58,20 @@ async def test_a_project_whose_schema_cannot_be_used_is_not_ready(schema: Any, w
 
 
 async def test_a_schema_that_is_being_checked_is_unknown_and_what_was_said_before_stays() -> None:
-    there = ReconcileLoop(world(UNCOMMON), checker=VariablesChecker())
+    there = ReconcileLoop(cluster(UNCOMMON), checker=VariablesChecker())
     await there.once(*PROJECT)
     assert there.ready(*PROJECT)[:2] == ("Unknown", "SchemaUnchecked")
     await until_ready(there, PROJECT, "True", "Draft")
     # Another operator starts: it knows no verdict yet, and changes nothing.
-    writes = there.world.writes
-    again = ReconcileLoop(there.world, checker=VariablesChecker())
+    writes = there.cluster.writes
+    again = ReconcileLoop(there.cluster, checker=VariablesChecker())
     await again.once(*PROJECT)
     await again.once(*ACTIVATION)
-    assert there.world.writes == writes
+    assert there.cluster.writes == writes
 
 
 async def test_variables_that_take_too_long_are_told_on_their_activation_alone() -> None:
-    there = ReconcileLoop(world(slow(), **SLOW_VALUES), checker=VariablesChecker())
+    there = ReconcileLoop(cluster(slow(), **SLOW_VALUES), checker=VariablesChecker())
     message = await until_ready(there, ACTIVATION, "False", "VariablesTooCostly")
     assert "fewer or smaller values" in message
     assert there.ready(*PROJECT)[0] == "True"

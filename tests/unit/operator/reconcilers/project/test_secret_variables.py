@@ -35,9 +35,22 @@ def given(there: ReconcileLoop, environment: str = "production") -> dict[str, An
     return {one["name"]: one["valueFrom"]["secretKeyRef"] for one in container["env"] if "valueFrom" in one}
 
 
+async def test_hosts_and_what_the_owner_declared_are_not_masked() -> None:
+    keys = ("password", "host", "tenant")
+    found = opened(keys=keys)
+    found["exposure"] = Exposure(not_secret=frozenset({"tenant"}))
+    env = [variable(f"DB_{key.upper()}", key=key) for key in keys]
+    there = reconciling(project(runtime={"env": env}))
+    there.cluster.put(r.SECRETS, found)
+    await there.until_quiet()
+    assert given(there).keys() == {"DB_PASSWORD", "DB_HOST", "DB_TENANT"}
+    (container,) = there.deployment()["spec"]["template"]["spec"]["containers"]
+    assert {"name": "TIELINE_SECRET_ENV", "value": "DB_PASSWORD"} in container["env"]
+
+
 async def serving(*secrets: dict[str, Any], **spec: Any) -> ReconcileLoop:
     there = reconciling(project(runtime={"env": [variable()]}, **spec))
-    there.world.put(r.SECRETS, *secrets)
+    there.cluster.put(r.SECRETS, *secrets)
     await there.until_quiet()
     if there.deployment():
         there.kubelet()
@@ -108,12 +121,12 @@ async def test_a_new_value_replaces_the_pods() -> None:
 async def test_a_secret_that_is_gone_for_a_while_leaves_what_runs_as_it_is() -> None:
     there = await serving(opened())
     before = there.deployment()["spec"]["template"]
-    there.world.remove(r.SECRETS, "db")
+    there.cluster.remove(r.SECRETS, "db")
     change(there, source=source("print(2)"))
     await there.until_quiet()
     assert there.deployment()["spec"]["template"] == before
     assert "keeps serving" in there.environment()["message"]
-    there.world.put(r.SECRETS, opened(version="3"))
+    there.cluster.put(r.SECRETS, opened(version="3"))
     await there.until_quiet()
     assert there.deployment()["spec"]["template"] != before
 
@@ -136,7 +149,7 @@ async def test_a_variable_that_the_project_no_longer_has_leaves_the_pods_also_wh
 
 async def test_an_environment_can_be_suspended_while_a_secret_is_missing() -> None:
     there = await serving(opened())
-    there.world.remove(r.SECRETS, "db")
+    there.cluster.remove(r.SECRETS, "db")
     change(there, environments=[{"name": "production", "version": "latest", "suspended": True}])
     await there.until_quiet()
     assert there.deployment()["spec"]["replicas"] == 0
@@ -145,7 +158,7 @@ async def test_an_environment_can_be_suspended_while_a_secret_is_missing() -> No
 async def test_the_platforms_variables_cannot_come_from_a_secret() -> None:
     collector = variable("OTEL_EXPORTER_OTLP_ENDPOINT")
     there = reconciling(project(runtime={"env": [variable(), collector]}))
-    there.world.put(r.SECRETS, opened())
+    there.cluster.put(r.SECRETS, opened())
     await there.until_quiet()
     (container,) = there.deployment()["spec"]["template"]["spec"]["containers"]
     names = [one["name"] for one in container["env"]]

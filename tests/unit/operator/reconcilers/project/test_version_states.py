@@ -14,7 +14,7 @@ ONE, TWO = "print('one')\n", "print('two')\n"
 
 async def test_after_a_rollback_a_version_that_served_is_superseded_and_no_draft() -> None:
     there = ReconcileLoop(FakeCluster(project(source=_source(ONE))))
-    there.world.put(r.NAMESPACES, namespace())
+    there.cluster.put(r.NAMESPACES, namespace())
     first = await _deployed(there)
     second = await _deployed(there, TWO)
     assert _states(there) == {first: "superseded", second: "ready"}
@@ -31,13 +31,13 @@ def _source(text: str) -> dict[str, Any]:
 def _states(there: ReconcileLoop) -> dict[str, str]:
     return {
         version["metadata"]["name"]: version["status"]["state"]
-        for version in there.world[r.PROJECT_VERSIONS].list()
+        for version in there.cluster[r.PROJECT_VERSIONS].list()
     }
 
 
 async def _deployed(there: ReconcileLoop, text: str | None = None) -> str:
     """The version that runs once all is quiet, after a change of the files if there is one."""
-    stored = there.world.edited(r.PROJECTS, "order-sync")
+    stored = there.cluster.edited(r.PROJECTS, "order-sync")
     if text is not None:
         stored["spec"]["source"] = _source(text)
         stored["metadata"]["generation"] += 1

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.operator.objects import NAMESPACE, project
 from tests.unit.operator.project_fixtures import MAIN, change, reconciling, running, source
 from tieline_core.kubernetes import resources as r
+from tieline_core.project_files.config_maps import config_map, pack
 from tieline_operator.reconcilers.project.versions import ORPHANED_PACK_GRACE
 
 
@@ -16,28 +17,28 @@ async def test_a_missing_configmap_is_told_and_heals_when_it_comes() -> None:
     status, reason, message = there.ready(r.PROJECTS, "order-sync")
     assert (status, reason) == ("False", "FilesMissing")
     assert 'ConfigMap "code" does not exist' in message
-    there.world.put_config_map("code", {MAIN: "print(1)\n"})
+    there.cluster.put_config_map("code", {MAIN: "print(1)\n"})
     await there.until_quiet()
     assert there.ready(r.PROJECTS, "order-sync")[0] == "Unknown"
-    assert len(there.world[r.PROJECT_VERSIONS].list()) == 1
+    assert len(there.cluster[r.PROJECT_VERSIONS].list()) == 1
 
 
 async def test_a_changed_source_configmap_makes_a_new_version() -> None:
     there = reconciling(project(source={"configMaps": [{"name": "code"}]}))
-    there.world.put_config_map("code", {MAIN: "print(1)\n"})
+    there.cluster.put_config_map("code", {MAIN: "print(1)\n"})
     await there.until_quiet()
-    there.world.put_config_map("code", {MAIN: "print(2)\n"})
+    there.cluster.put_config_map("code", {MAIN: "print(2)\n"})
     await there.until_quiet()
-    assert len(there.world[r.PROJECT_VERSIONS].list()) == 2
+    assert len(there.cluster[r.PROJECT_VERSIONS].list()) == 2
 
 
 async def test_contents_of_configmaps_are_read_again_only_when_they_changed() -> None:
     there = reconciling(project(source={"configMaps": [{"name": "code"}]}))
-    there.world.put_config_map("code", {MAIN: "print(1)\n"})
+    there.cluster.put_config_map("code", {MAIN: "print(1)\n"})
     await there.until_quiet()
-    reads = there.world.reads
+    reads = there.cluster.reads
     await there.once(r.PROJECTS, "order-sync")
-    assert there.world.reads == reads
+    assert there.cluster.reads == reads
 
 
 async def test_a_pin_to_a_version_that_does_not_exist_keeps_what_serves() -> None:
@@ -97,6 +98,15 @@ async def test_an_accepting_project_can_still_be_rolled_back_until_its_files_cha
     assert there.environment()["desiredVersion"] != first
 
 
+async def test_operator_and_api_write_the_same_configmap() -> None:
+    """Server-side apply refuses a field that the other one has written in another way."""
+    there = await running()
+    (made,) = there.cluster[r.CONFIG_MAPS].list()
+    (packed,) = pack("order-sync", {MAIN: b"print('one')\n"})
+    applied = config_map(packed, there.cluster[r.PROJECTS].get(NAMESPACE, "order-sync"))
+    assert {key: made["metadata"][key] for key in applied["metadata"]} == applied["metadata"]
+
+
 async def test_old_versions_go_but_those_in_use_and_the_newest_stay() -> None:
     there = await running()
     first = there.environment()["version"]
@@ -107,21 +117,21 @@ async def test_old_versions_go_but_those_in_use_and_the_newest_stay() -> None:
         await there.until_quiet()
         there.kubelet(environment="staging")
         await there.until_quiet()
-    names = {version["metadata"]["name"] for version in there.world[r.PROJECT_VERSIONS].list()}
+    names = {version["metadata"]["name"] for version in there.cluster[r.PROJECT_VERSIONS].list()}
     assert first in names
     assert there.environment("staging")["version"] in names
     assert len(names) == 3
 
     there.now += ORPHANED_PACK_GRACE * 2
     await there.until_quiet()
-    needed = {v["spec"]["configMaps"][0]["name"] for v in there.world[r.PROJECT_VERSIONS].list()}
-    assert {c["metadata"]["name"] for c in there.world[r.CONFIG_MAPS].list()} == needed
+    needed = {v["spec"]["configMaps"][0]["name"] for v in there.cluster[r.PROJECT_VERSIONS].list()}
+    assert {c["metadata"]["name"] for c in there.cluster[r.CONFIG_MAPS].list()} == needed
 
 
 async def test_configmaps_that_no_version_needs_yet_are_left_alone_for_a_while() -> None:
     there = await running()
-    owner = {"uid": there.world[r.PROJECTS].get(NAMESPACE, "order-sync")["metadata"]["uid"]}
-    fresh = there.world._stored(
+    owner = {"uid": there.cluster[r.PROJECTS].get(NAMESPACE, "order-sync")["metadata"]["uid"]}
+    fresh = there.cluster._stored(
         {
             "kind": "ConfigMap",
             "metadata": {
@@ -132,17 +142,17 @@ async def test_configmaps_that_no_version_needs_yet_are_left_alone_for_a_while()
             },
         }
     )
-    there.world.put(r.CONFIG_MAPS, fresh)
+    there.cluster.put(r.CONFIG_MAPS, fresh)
     await there.once(r.PROJECTS, "order-sync")
     assert there.requeue_after
     assert there.requeue_after > 0
-    assert there.world[r.CONFIG_MAPS].get(NAMESPACE, "order-sync-files-fresh")
+    assert there.cluster[r.CONFIG_MAPS].get(NAMESPACE, "order-sync-files-fresh")
 
 
 async def test_a_lost_configmap_of_the_current_files_is_made_again() -> None:
     there = await running()
-    (name,) = [c["metadata"]["name"] for c in there.world[r.CONFIG_MAPS].list()]
-    there.world.remove(r.CONFIG_MAPS, name)
+    (name,) = [c["metadata"]["name"] for c in there.cluster[r.CONFIG_MAPS].list()]
+    there.cluster.remove(r.CONFIG_MAPS, name)
     await there.until_quiet()
-    assert there.world[r.CONFIG_MAPS].get(NAMESPACE, name)
+    assert there.cluster[r.CONFIG_MAPS].get(NAMESPACE, name)
     assert there.ready(r.PROJECTS, "order-sync")[0] == "True"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.unit.operator.objects import NAMESPACE, project
-from tests.unit.operator.project_fixtures import CONFIG, change, reconciling, running, source
-from tests.unit.operator.reconcile_loop import ReconcileLoop, no_image
+from tests.unit.operator.project_fixtures import change, reconciling, running, source
+from tests.unit.operator.reconcile_loop import no_image
 from tieline_core.kubernetes import resources as r
 
 
@@ -59,11 +59,11 @@ async def test_an_image_that_does_not_exist_is_an_error_with_the_image_in_the_me
 async def test_a_deleted_child_comes_back() -> None:
     there = await running()
     name = there.deployment()["metadata"]["name"]
-    there.world.remove(r.SERVICE_ACCOUNTS, name)
-    there.world.remove(r.DEPLOYMENTS, name)
+    there.cluster.remove(r.SERVICE_ACCOUNTS, name)
+    there.cluster.remove(r.DEPLOYMENTS, name)
     await there.until_quiet()
-    assert there.world[r.SERVICE_ACCOUNTS].get(NAMESPACE, name)
-    assert there.world[r.DEPLOYMENTS].get(NAMESPACE, name)
+    assert there.cluster[r.SERVICE_ACCOUNTS].get(NAMESPACE, name)
+    assert there.cluster[r.DEPLOYMENTS].get(NAMESPACE, name)
 
 
 async def test_an_edited_deployment_is_put_right() -> None:
@@ -77,62 +77,41 @@ async def test_an_environment_that_is_removed_takes_its_workload_with_it() -> No
     both = [{"name": name, "version": "latest"} for name in ("production", "staging")]
     there = reconciling(project(environments=both))
     await there.until_quiet()
-    assert len(there.world[r.DEPLOYMENTS].list()) == 2
+    assert len(there.cluster[r.DEPLOYMENTS].list()) == 2
     change(there, environments=both[:1])
     await there.until_quiet()
-    (left,) = there.world[r.DEPLOYMENTS].list()
+    (left,) = there.cluster[r.DEPLOYMENTS].list()
     assert "production" in left["metadata"]["name"]
-    assert len(there.world[r.SERVICES].list()) == 1
+    assert len(there.cluster[r.SERVICES].list()) == 1
 
 
 async def test_a_disruption_budget_is_there_only_with_several_replicas() -> None:
     there = reconciling(project(runtime={"replicas": 2}))
     await there.until_quiet()
-    assert len(there.world[r.POD_DISRUPTION_BUDGETS].list()) == 1
+    assert len(there.cluster[r.POD_DISRUPTION_BUDGETS].list()) == 1
     change(there, runtime={"replicas": 1})
     await there.until_quiet()
-    assert there.world[r.POD_DISRUPTION_BUDGETS].list() == []
+    assert there.cluster[r.POD_DISRUPTION_BUDGETS].list() == []
 
 
 async def test_a_workload_that_kubernetes_refuses_is_an_error_in_its_environment_and_tried_again() -> None:
     there = reconciling(project())
-    there.world.refused[r.DEPLOYMENTS] = "limits.memory: must be greater than the request"
+    there.cluster.refused[r.DEPLOYMENTS] = "limits.memory: must be greater than the request"
     await there.until_quiet()
     await there.once(r.PROJECTS, "order-sync")
     assert there.requeue_after == 60
     assert there.environment()["status"] == "error"
     assert "limits.memory" in there.environment()["message"]
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "WorkloadRefused")
-    there.world.refused.clear()
+    there.cluster.refused.clear()
     await there.until_quiet()
     assert there.deployment()
 
 
 async def test_a_refused_change_leaves_what_serves_alone() -> None:
     there = await running()
-    there.world.refused[r.DEPLOYMENTS] = "quota"
+    there.cluster.refused[r.DEPLOYMENTS] = "quota"
     change(there, source=source("print('two')\n"))
     await there.until_quiet()
     assert there.environment()["status"] == "running"
     assert "keeps serving" in there.environment()["message"]
-
-
-def _api_url(there: ReconcileLoop) -> str:
-    (container,) = there.deployment()["spec"]["template"]["spec"]["containers"]
-    return next(item["value"] for item in container["env"] if item["name"] == "TIELINE_API_URL")
-
-
-async def test_an_upgrade_that_moves_the_api_for_pods_replaces_none_until_something_else_does() -> None:
-    before = "http://tieline-api.tieline-system.svc"
-    now = "http://tieline-api-internal.tieline-system.svc"
-    there = await running(config=CONFIG.model_copy(update={"api_url": before}))
-    upgraded = ReconcileLoop(
-        there.world, config=CONFIG.model_copy(update={"api_url": now, "previous_api_url": before})
-    )
-    assert await upgraded.until_quiet() == 1, "the NetworkPolicy opens the new port beside the earlier one"
-    assert _api_url(upgraded) == before
-    change(upgraded, runtime={"resources": {"limits": {"memory": "300Mi"}}})
-    await upgraded.until_quiet()
-    assert _api_url(upgraded) == now
-    other = await running(config=CONFIG.model_copy(update={"api_url": now, "previous_api_url": before}))
-    assert _api_url(other) == now, "a new environment"

@@ -1,1 +1,0 @@
-"""The API's informers, and lookups in them."""

@@ -1,0 +1,1 @@
+"""The Kubernetes cluster as the API sees it: caches, indexes, and writes by server-side apply."""

@@ -1,0 +1,386 @@
+"""What the API knows of the cluster: a cache for each resource, and look-ups by id."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.cluster import indexes
+from tieline_api.cluster.files_manager import remember_files_manager
+from tieline_api.cluster.organisations import Organisation, organisation_keys
+from tieline_api.cluster.sorted_lists import SortedLists, position
+from tieline_api.conversion.times import remember_update
+from tieline_core import process_memory
+from tieline_core.identity.claims import creation_claim, id_claim
+from tieline_core.identity.ids import (
+    ORGANISATION_LABEL,
+    environment_id,
+    object_id,
+    parse_id,
+    static_activation_id,
+)
+from tieline_core.identity.names import API_KEY_TYPE, CONNECT_SESSION_TYPE, CREDENTIAL_TYPE
+from tieline_core.identity.organisations import holder, labelled_id, records_of
+from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
+from tieline_core.kubernetes import resources as kube
+from tieline_core.kubernetes.informer import strip_managed_fields
+from tieline_core.objects import Object
+from tieline_core.systems import filled
+
+WORDS: Mapping[str, str] = {
+    "System": "system",
+    "Connection": "connection",
+    "ConnectionTemplate": "connection template",
+    "Project": "project",
+    "ProjectVersion": "version",
+    "EndUser": "user",
+    "Activation": "activation",
+    "Connector": "connector",
+    "ConnectorVersion": "connector version",
+    "NotificationChannel": "notification channel",
+    "Notification": "notification",
+}
+_NOT_READY = "The API has just started and is still reading the cluster: try again in a moment"
+
+
+@dataclass(frozen=True)
+class ActivationPlace:
+    """Whose an activation is."""
+
+    project: Object
+    environment: str
+    """The environment's name."""
+    activation: Object | None = None
+    """Of a user; None for that of the environment itself."""
+
+
+class ChangeNotifier:
+    """Wakes the waiters of a namespace; nothing is kept for namespaces that nobody waits in."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    def notify(self, change: Change) -> None:
+        """A cache saw a change."""
+        metadata = change.object["metadata"]
+        for event in self._waiting.get(metadata.get("namespace", ""), ()):
+            event.set()
+
+    def notify_all(self) -> None:
+        """Wakes everybody, because the process ends."""
+        for events in self._waiting.values():
+            for event in events:
+                event.set()
+
+    async def wait(self, namespace: str, seconds: float) -> None:
+        """Returns after the next change in ``namespace``, or after ``seconds``."""
+        event = asyncio.Event()
+        waiting = self._waiting.setdefault(namespace, set())
+        waiting.add(event)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await event.wait()
+        finally:
+            waiting.discard(event)
+            if not waiting and self._waiting.get(namespace) is waiting:
+                del self._waiting[namespace]
+
+
+class ClusterCache:
+    """Caches of everything that answers are made of. Objects from it are shared: never change them."""
+
+    def __init__(self, kube_client: Kube, *, home: str = "") -> None:
+        """``home`` is the release's own namespace; outside a cluster there is none."""
+        self._kube = kube_client
+
+        def cache(
+            resource: Resource, transform: Callable[[dict[str, Any]], dict[str, Any]] = _remembered
+        ) -> Informer:
+            by = {"id": indexes.by_id, **indexes.OF.get(resource, {})}
+            return Informer(kube_client, resource, indexes=by, transform=transform)
+
+        self.systems = cache(kube.SYSTEMS, lambda obj: filled(_remembered(obj)))
+        self.connections = cache(kube.CONNECTIONS)
+        self.templates = cache(kube.CONNECTION_TEMPLATES)
+        self.projects = cache(kube.PROJECTS, lambda obj: _remembered(remember_files_manager(obj)))
+        self.versions = cache(kube.PROJECT_VERSIONS)
+        self.users = cache(kube.END_USERS)
+        self.activations = cache(kube.ACTIVATIONS)
+        self.connectors = cache(kube.CONNECTORS)
+        self.connector_versions = cache(kube.CONNECTOR_VERSIONS)
+        self.grants = cache(kube.CREDENTIAL_GRANTS)
+        self.notification_channels = cache(kube.NOTIFICATION_CHANNELS)
+        self.notifications = cache(kube.NOTIFICATIONS)
+        self.ordered = SortedLists(
+            systems=self.systems,
+            connections=self.connections,
+            projects=self.projects,
+            users=self.users,
+            activations=self.activations,
+        )
+        self.secrets = Informer(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
+        self.api_keys = Informer(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
+        self.connect_sessions = Informer(
+            kube_client,
+            kube.SECRETS,
+            field_selector=f"type={CONNECT_SESSION_TYPE}",
+            indexes={
+                "id": indexes.by_id,
+                "origin": indexes.by_allowed_origin,
+                "user": indexes.by_session_user,
+            },
+        )
+        self.namespaces = Informer(
+            kube_client,
+            kube.NAMESPACES,
+            label_selector=ORGANISATION_LABEL,
+            indexes={"organisation": organisation_keys},
+        )
+        self.organisation_records = (
+            Informer(
+                kube_client,
+                kube.ORGANISATION_RECORDS,
+                namespace=home,
+                field_selector=f"metadata.name={kube.ORGANISATION_RECORDS.object_name}",
+                transform=strip_managed_fields,
+            )
+            if home
+            else None
+        )
+        self.changes = ChangeNotifier()
+        for one in (self.systems, self.connections, self.templates, self.projects, self.secrets):
+            one.subscribe(self.changes.notify)
+        self.activations.subscribe(self._notify_of_static)
+        self._synced = False
+        self._settling: asyncio.Task[None] | None = None
+
+    def _notify_of_static(self, change: Change) -> None:
+        """Pods are notified of their environment's own activation; they ask for users' when they need them."""
+        states = (change.old, change.new)
+        if any(state is not None and not state["spec"].get("endUserRef") for state in states):
+            self.changes.notify(change)
+
+    @property
+    def caches(self) -> tuple[Informer, ...]:
+        """All caches."""
+        return (
+            self.systems,
+            self.connections,
+            self.templates,
+            self.projects,
+            self.versions,
+            self.users,
+            self.activations,
+            self.connectors,
+            self.connector_versions,
+            self.grants,
+            self.notification_channels,
+            self.notifications,
+            self.secrets,
+            self.api_keys,
+            self.connect_sessions,
+            self.namespaces,
+            *([self.organisation_records] if self.organisation_records else []),
+        )
+
+    @property
+    def watched(self) -> tuple[Informer, ...]:
+        """The caches of what operations write."""
+        unwritten = (self.api_keys, self.connect_sessions, self.namespaces, self.organisation_records)
+        return tuple(cache for cache in self.caches if cache not in unwritten)
+
+    async def start(self) -> None:
+        """Starts to list and to watch; returns at once."""
+        for cache in self.caches:
+            await cache.start()
+        self._settling = asyncio.create_task(self._settle(), name="settling")
+
+    async def _settle(self) -> None:
+        await self.synced()
+        process_memory.freeze_gc()
+
+    async def stop(self) -> None:
+        """Ends the watches."""
+        if self._settling is not None:
+            self._settling.cancel()
+        await asyncio.gather(*(cache.stop() for cache in self.caches))
+
+    async def synced(self) -> None:
+        """Returns once everything was read for the first time."""
+        await asyncio.gather(*(cache.synced() for cache in self.caches))
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything was read once."""
+        if not self._synced:
+            self._synced = all(cache.is_synced for cache in self.caches)
+        return self._synced
+
+    @property
+    def ended(self) -> list[str]:
+        """The resources whose watch has ended by itself."""
+        return sorted(cache.resource.plural for cache in self.caches if cache.has_ended)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since Kubernetes was last heard from, for the cache that waits longest."""
+        return max(cache.age for cache in self.caches)
+
+    @property
+    def lost(self) -> float:
+        """Seconds since Kubernetes was last heard from, where a cache cannot follow it right now; else 0."""
+        return max(cache.lost for cache in self.caches)
+
+    def need_sync(self) -> None:
+        """ApiError 503 until everything was read once."""
+        if not self.ready:
+            raise errors.unavailable(_NOT_READY)
+
+    def organisation_of(self, namespace: str) -> Organisation | None:
+        """The organisation that a namespace is, if it is one: it carries an id, and no other one has it."""
+        found = self.namespaces.get("", namespace)
+        identifier = labelled_id(found) if found else None
+        if identifier is None or self._holder(identifier) != namespace:
+            return None
+        return Organisation(id=identifier, namespace=namespace)
+
+    def organisation(self, identifier: str) -> Organisation | None:
+        """The organisation with this id, if there is one; ApiError 503 before the first sync."""
+        namespace = self.namespace_of(identifier)
+        return Organisation(id=identifier, namespace=namespace) if namespace else None
+
+    def organisations(self) -> list[Organisation]:
+        """All organisations, by the names of their namespaces; ApiError 503 before the first sync."""
+        self.need_sync()
+        names = sorted(namespace["metadata"]["name"] for namespace in self.namespaces.list())
+        return [found for name in names if (found := self.organisation_of(name)) is not None]
+
+    def organisations_of_project(self, identifier: str) -> list[Organisation]:
+        """The organisations that have a project with this id, the first claim first; ApiError 503 before the first
+        sync. Ids are unique, but Git may give one to two projects."""
+        return self._organisations(lambda name: self.find(self.projects, name, identifier))
+
+    def organisations_of_activation(self, identifier: str) -> list[Organisation]:
+        """The same for an activation, that of an environment itself included."""
+
+        def having(name: str) -> Object | None:
+            place = self.activation_place(name, identifier)
+            return (place.activation or place.project) if place else None
+
+        return self._organisations(having)
+
+    def _organisations(self, having: Callable[[str], Object | None]) -> list[Organisation]:
+        found = [(claimant, one) for one in self.organisations() if (claimant := having(one.namespace))]
+        return [organisation for _, organisation in sorted(found, key=lambda item: id_claim(item[0]))]
+
+    def activation_place(self, namespace: str, identifier: str) -> "ActivationPlace | None":
+        """Where the activation with this id is, of a user or of an environment itself; None when it is nowhere."""
+        canonical = parse_id(identifier)
+        if canonical is None:
+            return None
+        for project in sorted(
+            self.projects.by_index("static", indexes.key(namespace, canonical)), key=id_claim
+        ):
+            for name in indexes.environment_names(project):
+                if static_activation_id(environment_id(object_id(project), name)) == canonical:
+                    return ActivationPlace(project, name)
+        found = self.find(self.activations, namespace, canonical)
+        owner = self.referred(self.projects, found, "projectRef") if found else None
+        if found is None or owner is None:
+            return None
+        of_user = found["spec"].get("endUserRef")
+        return ActivationPlace(owner, found["spec"]["environment"], found if of_user else None)
+
+    def serves(self, organisation: str) -> bool:
+        """Whether this is an organisation that the API serves; ApiError 503 before the first sync."""
+        return self.namespace_of(organisation) is not None
+
+    def namespace_of(self, organisation: str) -> str | None:
+        """The namespace that is the organisation with this id; ApiError 503 before the first sync."""
+        self.need_sync()
+        return self._holder(organisation)
+
+    def _holder(self, organisation: str) -> str | None:
+        records = self.organisation_records.list() if self.organisation_records else ()
+        claimants = self.namespaces.by_index("organisation", organisation)
+        return holder(organisation, claimants, records_of(records))
+
+    def find(self, cache: Informer, namespace: str, identifier: str) -> Object | None:
+        """The object with this id in a namespace; where two claim one id, the first claim has it."""
+        canonical = parse_id(identifier)
+        if canonical is None:
+            return None
+        return min(cache.by_index("id", indexes.key(namespace, canonical)), key=id_claim, default=None)
+
+    def need(self, cache: Informer, namespace: str, identifier: str) -> Object:
+        """The object with this id; ApiError 404 when there is none."""
+        found = self.find(cache, namespace, identifier)
+        if found is None:
+            raise errors.not_found(WORDS[cache.resource.kind], identifier)
+        return found
+
+    def user(self, namespace: str, identifier: str) -> Object | None:
+        """The end user with this id, or else with this external id."""
+        return self.find(self.users, namespace, identifier) or self.external_user(namespace, identifier)
+
+    def external_user(self, namespace: str, external_id: str) -> Object | None:
+        """The end user with this external id; of several, the one that the operator lets have it."""
+        return _first(self.users.by_index("external", indexes.key(namespace, external_id)))
+
+    def user_activation(
+        self, namespace: str, project: str, environment: str, external_id: str
+    ) -> Object | None:
+        """The oldest activation of the user with this external id in an environment; None when there is none."""
+        user = self.external_user(namespace, external_id)
+        if user is None:
+            return None
+        found = self.activations.by_index("user", indexes.key(namespace, user["metadata"]["name"]))
+        return _first(
+            one
+            for one in found
+            if (one["spec"]["projectRef"]["name"], one["spec"]["environment"]) == (project, environment)
+        )
+
+    def static_activation(self, namespace: str, project: str, environment: str) -> Object | None:
+        """The activation of an environment itself, if there is an object for it: the oldest one."""
+        return _first(self.activations.by_index("static", indexes.key(namespace, project, environment)))
+
+    def referred(self, cache: Informer, obj: Mapping[str, Any], field: str) -> Object | None:
+        """The object that ``spec.<field>`` names, if it is there."""
+        name = (obj["spec"].get(field) or {}).get("name")
+        return cache.get(obj["metadata"]["namespace"], name) if name else None
+
+    def referring(self, cache: Informer, index: str, namespace: str, *parts: str) -> list[Object]:
+        """The objects that an index has under a key, oldest first."""
+        found: Iterable[Object] = cache.by_index(index, indexes.key(namespace, *parts))
+        return sorted(found, key=position)
+
+    async def referring_now(self, cache: Informer, field: str, namespace: str, name: str) -> list[Object]:
+        """The objects whose ``spec.<field>`` names this one, as Kubernetes has them, oldest first.
+
+        For what a deletion takes along or is refused for: a cache may not know yet what another replica has made.
+        """
+        try:
+            found = await self._kube.list(
+                cache.resource, namespace, field_selector=f"spec.{field}.name={name}"
+            )
+        except KubeError as error:
+            if error.status != HTTPStatus.BAD_REQUEST:
+                raise
+            # Kubernetes before 1.31 does not select by it.
+            found = await self._kube.list(cache.resource, namespace)
+        named = (one for one in found if (one["spec"].get(field) or {}).get("name") == name)
+        return sorted(named, key=position)
+
+
+def _remembered(obj: Object) -> Object:
+    return strip_managed_fields(remember_update(obj))
+
+
+def _first(found: Iterable[Object]) -> Object | None:
+    """The one of these that was made first: they claim something that never changes."""
+    return min(found, key=creation_claim, default=None)

@@ -1,0 +1,57 @@
+"""Who else manages a project's files, so that requests that change them are refused."""
+
+from tieline_api.cluster.field_managers import described, other_managers
+from tieline_api.schemas.projects import FilesManager
+from tieline_core.identity.gitops import is_gitops
+from tieline_core.objects import Object, ObjectView
+
+SOURCES = (("files", "filename"), ("configMaps", "name"))
+"""The lists of ``spec.source`` with the keys of their items."""
+_REMEMBERED = "tieline.dev/files-manager"
+"""Where the cache keeps the manager (never written to the cluster)."""
+
+
+def files_manager(project: ObjectView) -> FilesManager | None:
+    """Who manages the files; None where REST may change them."""
+    metadata = project["metadata"]
+    remembered: str | None = (metadata.get("annotations") or {}).get(_REMEMBERED)
+    if remembered and "managedFields" not in metadata:
+        return FilesManager.model_validate_json(remembered)
+    source = project["spec"].get("source") or {}
+    if reference := source.get("sourceRef"):
+        status = (project.get("status") or {}).get("source") or {}
+        return FilesManager(
+            manager=f'Flux ({reference["kind"]} "{reference["name"]}")',
+            path=reference.get("path") or "/",
+            revision=status.get("revision"),
+            advice="commit the files there",
+        )
+    for field, key in SOURCES:
+        for item in source.get(field) or ():
+            managers = other_managers(project, ("spec", "source", field, {key: item[key]}))
+            if managers:
+                return FilesManager(
+                    manager=described(project, managers[0]),
+                    path=f"spec.source.{field}[{key}={item[key]}]",
+                    advice=advice(managers[0]),
+                )
+    return None
+
+
+def remember_files_manager(project: Object) -> Object:
+    """``project`` with the manager of its files where it stays when the managed fields are dropped."""
+    annotations = {
+        name: value
+        for name, value in (project["metadata"].get("annotations") or {}).items()
+        if name != _REMEMBERED
+    }
+    if found := files_manager(project):
+        annotations[_REMEMBERED] = found.model_dump_json(by_alias=True)
+    return {**project, "metadata": {**project["metadata"], "annotations": annotations}}
+
+
+def advice(manager: str) -> str:
+    """What to do to change files that a manager manages."""
+    if is_gitops(manager):
+        return "commit the files there"
+    return "change them there, or remove them from spec.source of the manifest and apply it"

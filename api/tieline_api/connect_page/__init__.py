@@ -1,1 +1,0 @@
-"""The hosted page where end users connect their accounts."""

@@ -1,0 +1,1 @@
+"""Credentials in Secrets: reading and writing them, and what is known of them."""

@@ -1,0 +1,1 @@
+"""Garbage collection: Secrets that nothing refers to, and credentials that have expired."""

@@ -1,1 +1,0 @@
-"""What project pods request with their own tokens."""

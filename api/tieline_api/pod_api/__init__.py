@@ -1,0 +1,1 @@
+"""The API of project pods, which they call with their own tokens."""

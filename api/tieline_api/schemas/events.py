@@ -1,0 +1,63 @@
+"""Events that are published by REST."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+
+from tieline_api.schemas.base import Rest, UlidOut
+from tieline_core.engine.publisher import TASK_PATTERN, is_task
+
+MAX_DELAY_DAYS = 366
+_MAX_DELAY = MAX_DELAY_DAYS * 86400
+
+
+def _task_name(text: str) -> str:
+    if not is_task(text):
+        raise ValueError(
+            "must be the name of an event: letters, digits, '-', '_' and '.', at most 100 and a letter or digit first"
+        )
+    return text
+
+
+def _delay(seconds: float) -> float:
+    if seconds < 0:
+        raise ValueError("must be seconds from now: 0 or more")
+    if not seconds <= _MAX_DELAY:
+        raise ValueError(f"must be at most a year: {MAX_DELAY_DAYS} days, which are {_MAX_DELAY} seconds")
+    return seconds
+
+
+class EventCreate(Rest):
+    """An event for an environment."""
+
+    task: Annotated[
+        str, AfterValidator(_task_name), WithJsonSchema({"type": "string", "pattern": f"^{TASK_PATTERN}$"})
+    ]
+    """The name of the event, as the code declares it."""
+    payload: Any
+    """What the event says: any JSON, at most 4 MiB."""
+    key: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
+    """Events with the same key run one at a time, and in order."""
+    id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """What the sender knows the event by. Events of a task with the same id within two minutes are stored once."""
+    user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """The user that it is for, by id or external id; without one it is for the environment itself."""
+    delay: (
+        Annotated[
+            float,
+            Field(strict=True),
+            AfterValidator(_delay),
+            WithJsonSchema({"type": "number", "minimum": 0, "maximum": _MAX_DELAY}),
+        ]
+        | None
+    ) = None
+    """Seconds until it runs, at most 366 days."""
+
+
+class EventAccepted(Rest):
+    """An event that is stored, and will run."""
+
+    event_id: str
+    """The id that was given, or else the run's."""
+    run_id: UlidOut | None = None
+    """The run. For an event that was stored before it is the first one's; absent when that is not known any more."""

@@ -1,0 +1,1 @@
+"""Values and schedules that integrations keep between runs, in the event engine."""

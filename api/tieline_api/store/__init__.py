@@ -1,1 +1,0 @@
-"""Writes to Kubernetes by server-side apply, and garbage collection."""

@@ -1,0 +1,1 @@
+"""Watching an organisation: its changes as server-sent events."""

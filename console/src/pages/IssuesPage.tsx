@@ -1,0 +1,159 @@
+import { useMemo } from "react";
+import { Link } from "wouter";
+import { ALL_STATES, ISSUE_FILTERS, type Issue, type IssueFilters, STATES, useIssues } from "../api/issues";
+import { type ProjectItem, useProjects } from "../api/projects";
+import { useMore } from "../api/queries";
+import { useOrganisation } from "../app/organisation";
+import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { NoMatch, PlaceChoice, Removable, Typed } from "../components/filters";
+import { HoursChart, IssueBadge } from "../components/IssueParts";
+import { VirtualList } from "../components/VirtualList";
+import { environmentOf } from "../lib/attention";
+import { useFilters } from "../lib/filters";
+import { capped, counted, whatFailed } from "../lib/issues";
+import { path } from "../lib/links";
+import { visible } from "../lib/text";
+import { short } from "../lib/time";
+
+const COLUMNS =
+  "104px minmax(120px, 1fr) minmax(120px, 1.6fr) minmax(110px, 1fr) 104px 72px 72px minmax(60px, 0.6fr) minmax(60px, 0.6fr) 84px";
+const HEAD = [
+  "State",
+  "Task",
+  "What failed",
+  "Where",
+  "Last 24 hours",
+  "Runs",
+  "Users",
+  "Since",
+  "Assignee",
+  "Last seen",
+];
+const NARROW = {
+  columns: "96px minmax(80px, 1fr) minmax(120px, 1.4fr) 64px 80px",
+  head: ["State", "Task", "What failed", "Runs", "Last seen"],
+};
+
+export default function IssuesPage() {
+  const { namespace } = useOrganisation();
+  const [filters, change] = useFilters(ISSUE_FILTERS);
+  const { data: projects = [] } = useProjects();
+  const issues = useIssues(filters);
+  const items = useMemo(() => issues.data?.pages.flatMap((each) => each.items) ?? [], [issues.data]);
+  const onEnd = useMore(issues);
+  const total = issues.data?.pages[0]?.totalCount;
+  return (
+    <>
+      <PageHead
+        title="Issues"
+        sub={total === undefined ? undefined : `${counted(total, "issue")}, sorted by last seen`}
+      />
+      <Filters filters={filters} change={change} projects={projects} />
+      <Failure error={issues.error} />
+      <div className="card">
+        {issues.isPending ? (
+          <Loading what="issues" />
+        ) : items.length > 0 ? (
+          <VirtualList
+            label="Issues"
+            columns={COLUMNS}
+            head={HEAD}
+            narrow={NARROW}
+            items={items}
+            keyOf={(issue) => issue.id}
+            row={(issue, columns) => (
+              <Row issue={issue} columns={columns} projects={projects} namespace={namespace} />
+            )}
+            onEnd={onEnd}
+          />
+        ) : Object.values(filters).some(Boolean) ? (
+          <NoMatch
+            what="issues"
+            onClear={() => change(Object.fromEntries(ISSUE_FILTERS.map((each) => [each, ""])))}
+          />
+        ) : (
+          <Empty title="No open issues">Runs that fail the same way appear here as one issue.</Empty>
+        )}
+      </div>
+    </>
+  );
+}
+
+function Row({
+  issue,
+  columns,
+  projects,
+  namespace,
+}: {
+  issue: Issue;
+  columns: string;
+  projects: ProjectItem[];
+  namespace: string;
+}) {
+  const place = environmentOf(projects, issue.environmentId);
+  const href = issue.projectId
+    ? path(namespace, "projects", issue.projectId, "issues", issue.id)
+    : path(namespace, "issues");
+  return (
+    <Link className="tr" href={href} style={{ gridTemplateColumns: columns }}>
+      <span>
+        <IssueBadge state={issue.state} />
+      </span>
+      <span className="cut" title={`${issue.kind} ${issue.task}`}>
+        {issue.task} <span className="dimmer small">{issue.kind}</span>
+      </span>
+      <span className="cut" title={visible(issue.message)}>
+        {visible(whatFailed(issue))} <span className="dim">{visible(issue.message)}</span>
+      </span>
+      <span className="cut dim wide">
+        {place ? `${place.project.name} · ${place.environment.name}` : issue.environmentId}
+      </span>
+      <span className="wide">
+        <HoursChart hours={issue.hours} />
+      </span>
+      <span>{issue.count.toLocaleString()}</span>
+      <span className="dim wide">{issue.users ? capped(issue.users) : "–"}</span>
+      <span className="cut dim wide">{visible(issue.firstVersion?.name) || "–"}</span>
+      <span className="cut dim wide">{visible(issue.assignee) || "–"}</span>
+      <span className="dim">
+        <Time value={issue.lastSeen} />
+      </span>
+    </Link>
+  );
+}
+
+function Filters({
+  filters,
+  change,
+  projects,
+}: {
+  filters: IssueFilters;
+  change: (changes: Partial<IssueFilters>) => void;
+  projects: ProjectItem[];
+}) {
+  return (
+    <search className="filters">
+      <PlaceChoice projects={projects} filters={filters} change={change} />
+      <select
+        className="input"
+        aria-label="State"
+        value={filters.state}
+        onChange={(event) => change({ state: event.target.value })}
+      >
+        <option value="">open or regressed</option>
+        {STATES.map((each) => (
+          <option key={each} value={each}>
+            {each}
+          </option>
+        ))}
+        <option value={ALL_STATES}>State: all</option>
+      </select>
+      <Typed name="Task" value={filters.task} onChange={(task) => change({ task })} />
+      <Typed name="System" value={filters.system} onChange={(system) => change({ system })} />
+      <Typed name="Assignee" value={filters.assignee} onChange={(assignee) => change({ assignee })} />
+      {filters.since && (
+        <Removable name="since" text={`since: ${short(filters.since)}`} onRemove={() => change({ since: "" })} />
+      )}
+    </search>
+  );
+}

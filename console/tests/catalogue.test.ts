@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+import { inWords, markOf } from "../src/lib/catalogue";
+
+describe("the mark of a provider", () => {
+  it.each([
+    ["github", "GitHub", "GI"],
+    ["google-drive", "Google Drive", "GD"],
+    ["x", "X", "X"],
+    ["1password", "1Password", "1P"],
+    ["aerger", "Ärger & Co.", "ÄC"],
+    ["odd", "…", "OD"],
+  ])("of %s has letters of its name", (key, name, letters) => {
+    expect(markOf(key, name).letters).toBe(letters);
+  });
+
+  it("always has the same colour", () => {
+    const { colour } = markOf("slack", "Slack");
+    expect(markOf("slack", "Slack Technologies").colour).toBe(colour);
+    expect(colour).toBeLessThan(8);
+  });
+});
+
+it("shows names of categories in words", () => {
+  expect([inWords("customer-support"), inWords("ai"), inWords("crm")]).toEqual(["Customer support", "AI", "CRM"]);
+});

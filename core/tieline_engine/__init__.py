@@ -1,0 +1,1 @@
+"""The event engine, NATS with JetStream: what platform and pods share of its client."""

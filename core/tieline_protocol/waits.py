@@ -1,0 +1,126 @@
+"""Rules by which waits match events, and the index by which the two find each other. Pure.
+
+Code declares a rule: the name of an event, and the fields of its payload that waits match. The index of a wait is a
+hash of the rule and the values that the wait asks for; the index of an event is a hash of the rule and the values in
+its payload. Where both are equal, the event ends the wait.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tieline_protocol.event_streams import hashed
+
+MAX_FIELDS = 5
+"""Of a rule."""
+MAX_RULES = 8
+"""Of a name."""
+MAX_NAMES = 100
+"""Of a project."""
+MAX_VALUE = 500
+"""Characters."""
+MAX_AWAITED_BYTES = 128 * 1024
+"""Of the payload of an event that ends waits: each wait stores it until its run has ended."""
+KEEP_SECONDS = 3600.0
+"""How long an event is found by waits that begin after it, unless the rule says otherwise."""
+MAX_KEEP_SECONDS = 7 * 86400.0
+MAX_WAIT_SECONDS = 30 * 86400.0
+
+
+class InvalidRuleError(ValueError):
+    """A message that is not a valid rule."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitRule:
+    """How waits match events of a name."""
+
+    name: str
+    fields: tuple[str, ...] = ()
+    """Fields of the payload, sorted; dots lead into objects. Without any, each event of the name ends the wait."""
+    shared: bool = False
+    """Whether events for all users end the wait, or only those for the user of the run that waits."""
+    keep: float = KEEP_SECONDS
+    """Seconds."""
+
+    @property
+    def id(self) -> str:
+        """Identifies the rule in subjects; ``keep`` is no part of it."""
+        return hashed(json.dumps([self.fields, self.shared]))
+
+    def index(self, values: Mapping[str, str], user: str | None) -> str:
+        """Of a wait for these values, by fields."""
+        of_user = "" if self.shared else f"user {user or ''}"
+        return hashed(
+            json.dumps([self.name, self.shared, of_user, [[one, values[one]] for one in self.fields]])
+        )
+
+    def index_of(self, payload: Any, user: str | None) -> str | None:
+        """Of an event; None for one that lacks a field."""
+        values: dict[str, str] = {}
+        for one in self.fields:
+            text = matched_text(_found(payload, one))
+            if text is None:
+                return None
+            values[one] = text
+        return self.index(values, user)
+
+    def encode(self) -> bytes:
+        """The content of its message."""
+        content = {"name": self.name, "fields": self.fields, "shared": self.shared, "keep": self.keep}
+        return json.dumps(content).encode()
+
+    @classmethod
+    def decode(cls, content: bytes) -> Self:
+        """From ``encode``. Raises InvalidRuleError."""
+        try:
+            given = json.loads(content)
+            fields, name, keep = given["fields"], given["name"], float(given["keep"])
+            if not isinstance(name, str) or not all(isinstance(one, str) for one in fields):
+                raise TypeError("not a text")
+            if not math.isfinite(keep):
+                raise ValueError("not a number")
+            return cls(
+                name=name,
+                fields=tuple(sorted(fields))[:MAX_FIELDS],
+                shared=bool(given["shared"]),
+                keep=min(max(keep, 0.0), MAX_KEEP_SECONDS),
+            )
+        except (KeyError, RecursionError, TypeError, ValueError) as error:
+            raise InvalidRuleError(f"The message is not a valid rule: {type(error).__name__}") from None
+
+
+def matched_text(value: Any) -> str | None:
+    """A value as it is compared: the number 7 is the text "7". None for what cannot be compared.
+
+    >>> matched_text(7), matched_text(7.0), matched_text("7"), matched_text(True), matched_text([])
+    ('7', '7', '7', 'true', None)
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer():
+            return str(int(value))
+        case str() | int() | float():
+            text = str(value)
+            return text if len(text) <= MAX_VALUE else None
+    return None
+
+
+def _found(payload: Any, field: str) -> Any:
+    found = payload
+    for name in field.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def payload_size_problem(name: str, size: int) -> str | None:
+    """Why a payload of this many bytes ends no waits; None where it does."""
+    if size <= MAX_AWAITED_BYTES:
+        return None
+    return (
+        f"The payload for {name!r} has {size:,} bytes; an event that runs wait for has at most {MAX_AWAITED_BYTES:,}: "
+        "store it elsewhere, and publish where it is"
+    )

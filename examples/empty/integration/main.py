@@ -1,0 +1,5 @@
+"""What this integration does, in one sentence."""
+
+from tieline import Integration
+
+integration = Integration()

@@ -1,0 +1,106 @@
+"""Waits of a run for events: each is recorded as a step, and has one outcome in all attempts."""
+
+import asyncio
+from collections.abc import Callable
+
+from tieline.events.steps import RunSteps, SuspendedRun
+from tieline.events.wait_store import KeptEvent, OpenWait, Outcome, WaitStore
+from tieline_protocol.event_streams import hashed
+
+
+class RunWaits:
+    """The waits of one attempt."""
+
+    def __init__(
+        self,
+        store: WaitStore,
+        steps: RunSteps,
+        *,
+        run: str,
+        key_hash: str | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """``key_hash`` is that of the key in whose order the run is; None where it has none."""
+        self._store = store
+        self._steps = steps
+        self._run = run
+        self._key_hash = key_hash
+        self._clock = clock
+        self._taken: set[str] = set()
+        """Runs of the events that have ended waits of this run."""
+        self._turns: dict[str, asyncio.Event] = {}
+        """Ends of the latest waits, by index."""
+        self.has_waited = False
+        """Whether the code has waited for an event."""
+        self.open: list[OpenWait] = []
+        """The waits of this attempt that have not ended."""
+
+    async def wait_for(
+        self,
+        name: str,
+        index: str,
+        seconds: float,
+        *,
+        keep: float,
+        in_order: bool | None = None,
+        handles_error: bool = False,
+    ) -> KeptEvent | None:
+        """The event that ends a wait; None after ``seconds``. Ends the attempt with SuspendedRun until then.
+
+        ``index`` is what it waits for, and ``keep`` how many seconds before the wait the event may have come.
+        Waits of a run with the same index take turns, in the order of its code: each event ends one of them.
+        ``in_order`` and ``handles_error``: see ``RunSteps.begin``.
+        """
+        self.has_waited = True
+        before, turn = self._turns.get(index), asyncio.Event()
+        self._turns[index] = turn
+        try:
+            step = await self._steps.begin(
+                f"wait: {name}",
+                work=hashed(f"wait {index}"),
+                in_order=in_order,
+                handles_error=handles_error,
+            )
+            now = self._clock()
+            plan = await self._steps.finish(
+                step, {"index": index, "since": now - keep, "until": now + seconds}
+            )
+            if before is not None:
+                await before.wait()
+            wait = OpenWait(
+                index=plan["index"],
+                run=self._run,
+                name=f"{hashed(step.name)}-{step.occurrence}",
+                key_hash=self._key_hash,
+                until=float(plan["until"]),
+                since=float(plan["since"]),
+                taken=frozenset(self._taken),
+            )
+            return await self._result(wait, is_first=step.result is None)
+        finally:
+            turn.set()
+
+    async def _result(self, wait: OpenWait, *, is_first: bool) -> KeptEvent | None:
+        outcome = await self._ended(wait, is_first=is_first)
+        self._steps.check_lease()
+        if outcome is None:
+            # Of those with the same index one is open at a time: the next event would end both.
+            if all(one.index != wait.index for one in self.open):
+                self.open.append(wait)
+            raise SuspendedRun(wait.until)
+        if outcome.event is not None:
+            self._taken.add(outcome.event.metadata.run)
+        return outcome.event
+
+    async def _ended(self, wait: OpenWait, *, is_first: bool) -> Outcome | None:
+        """How a wait has ended; None while it goes on."""
+        outcome = None if is_first else await self._store.outcome(wait)
+        if outcome is not None:
+            return outcome
+        if (event := await self._store.find(wait)) is not None:
+            outcome = await self._store.decide(wait, Outcome(event=event))
+        elif self._clock() >= wait.until:
+            outcome = await self._store.decide(wait, Outcome())
+        if outcome is not None and not is_first:
+            await self._store.close(wait)
+        return outcome

@@ -1,0 +1,124 @@
+"""The port to stored waits: open waits, events that later waits may match, and outcomes.
+
+A wait and an event find each other whichever comes first. The pod with the wait stores it, and then looks for the
+event; the pod with the event stores it, and then looks for waits. One of the two sees the other. The outcome of a wait
+is written once: the first one counts, be it an event or the timeout.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tieline_protocol.events import EventMetadata
+from tieline_protocol.waits import WaitRule
+
+LEAST_KEEP_SECONDS = 300.0
+"""An event is kept for at least this long: a wait may be about to begin."""
+AFTER_WAIT_SECONDS = 86400.0
+"""How long a wait is kept after its timeout, unless its run removes it before."""
+
+RECORD_SECONDS = 60 * 86400.0
+"""How long rules and outcomes are kept, unless they are written or removed again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptEvent:
+    """An event that may end waits."""
+
+    metadata: EventMetadata
+    payload: bytes
+    kept_at: float = field(default=0.0, compare=False)
+    """When it was first kept, in seconds since 1970; 0 where it is not kept yet."""
+
+    @property
+    def came_at(self) -> float:
+        """When it could first end waits: it may have waited in the queue, for its time or while the environment was
+        suspended."""
+        return max(self.metadata.queued_at, self.kept_at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a wait has ended."""
+
+    event: KeptEvent | None = None
+    """None for a timeout."""
+
+    def is_of(self, event: KeptEvent) -> bool:
+        """Whether this event ended the wait."""
+        return self.event is not None and self.event.metadata.run == event.metadata.run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """A run that waits."""
+
+    index: str
+    """See ``tieline_protocol.waits``."""
+    run: str
+    name: str
+    """Which wait of the run it is, as one token of a subject."""
+    key_hash: str | None = None
+    """Of the run's event, where it has a key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenWait(Wait):
+    """A wait as its own run knows it."""
+
+    until: float
+    """Seconds since 1970."""
+    since: float
+    """When the oldest event came that may end it."""
+    taken: frozenset[str] = frozenset()
+    """Runs of the events that have ended earlier waits of the run."""
+
+    def ended_by(self, events: Sequence[KeptEvent]) -> KeptEvent | None:
+        """The oldest event that may end it."""
+        for event in sorted(events, key=lambda one: (one.metadata.queued_at, one.metadata.run)):
+            if event.came_at >= self.since and event.metadata.run not in self.taken:
+                return event
+        return None
+
+
+class WaitStore(Protocol):
+    """All of it raises EventsUnavailableError, and QueueFullError where there is no room."""
+
+    async def declare(self, rules: Collection[WaitRule]) -> None:
+        """Apply these rules from now on to each event, whichever pod takes it."""
+
+    async def rules(self, name: str) -> Sequence[WaitRule]:
+        """The rules of a name, of all versions of the code that declared any in the last weeks."""
+
+    async def may_have_rules(self, name: str) -> bool:
+        """Whether there are any, as was known a few seconds ago. Costs little."""
+
+    async def keep(self, index: str, event: KeptEvent, seconds: float) -> int:
+        """Keep an event for a time, unless it is kept already; returns when, as a number among those of waits."""
+
+    async def find(self, wait: OpenWait) -> KeptEvent | None:
+        """The oldest kept event that may end a wait. A server that is behind may miss one; ``begin`` does not."""
+
+    async def waits(self, index: str, *, before: int) -> Sequence[Wait]:
+        """All waits that had begun when an event was kept. Those that begin later find it themselves, unless it has
+        ended an earlier wait of their run."""
+
+    async def begin(self, waits: Collection[OpenWait]) -> None:
+        """Begin waits of a run whose next attempt is stored for their timeout. One that has ended already wakes the
+        run."""
+
+    async def close(self, wait: Wait) -> None:
+        """Forget a wait that has ended."""
+
+    async def decide(self, wait: Wait, outcome: Outcome) -> Outcome:
+        """Write the outcome of a wait; returns the first one written, which may be another one."""
+
+    async def outcome(self, wait: Wait) -> Outcome | None:
+        """The outcome of a wait, as far as a server knows; None where it goes on."""
+
+    async def wake(self, wait: Wait) -> None:
+        """Continue the run of a wait now. Does nothing where the run does not wait any more."""
+
+    async def forget(self, run: str, open_waits: Collection[Wait]) -> None:
+        """Remove what is left of a run that has ended: its open waits, and an attempt that is still stored for the
+        timeout of a wait."""

@@ -1,0 +1,85 @@
+"""Events end waits of other runs before their own task runs. An event without a task does nothing else."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from tieline.events.matching import EventMatching
+from tieline.events.queue import EventQueue
+from tieline.events.retry import Reject
+from tieline.events.wait_store import Wait
+from tieline.server.event_attempt import Attempt
+from tieline.server.event_settlement import EventSettlement
+from tieline.telemetry.metrics import Outcome
+from tieline_protocol.events import EventMetadata
+from tieline_protocol.run_records import StepRecord
+from tieline_protocol.waits import WaitRule
+
+logger = logging.getLogger("tieline.run")
+
+_MOST_WOKEN = 100
+"""Woken runs that the record of an event names."""
+
+
+class EndedWaits:
+    """Ends waits, and settles the events that have no task."""
+
+    def __init__(
+        self,
+        queue: EventQueue,
+        settlement: EventSettlement,
+        own: Mapping[str, Sequence[WaitRule]],
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        """``own`` are the rules of this version's code, by the events' names."""
+        self._matching = EventMatching(queue, own)
+        self._settlement = settlement
+        self._clock = clock
+
+    async def end_before_move(self, metadata: EventMetadata, payload: bytes) -> None:
+        """End the waits for the first attempt of an event that is about to be queued behind its key."""
+        try:
+            await self._end(metadata, payload, has_task=True)
+        except Reject as error:
+            logger.warning("Event %s ends no waits: %s", metadata.task, error)
+
+    async def end(self, attempt: Attempt, *, has_task: bool) -> Outcome | None:
+        """End the waits for an event. None where its task is to run, or no runs can wait for it."""
+        metadata = attempt.metadata
+        # Of an event with a task, the first attempt ends the waits.
+        if metadata.kind != "event" or (has_task and (metadata.attempt > 1 or metadata.has_steps)):
+            return None
+        started_at = self._clock()
+        try:
+            woken = await self._end(metadata, attempt.delivery.payload, has_task=has_task)
+        except Reject as error:
+            if has_task:
+                logger.warning("%s ends no waits: %s", attempt.what, error)
+                return None
+            logger.error("%s is a dead letter: %s", attempt.what, error)
+            return await self._settlement.dead_letter(attempt, error)
+        if woken is None:
+            return None
+        logger.info("%s woke %d waiting runs", attempt.what, len(woken))
+        if has_task:
+            return None
+        attempt.woken = [
+            StepRecord(name=f"woke {wait.run}", occurrence=1, started_at=started_at, ended_at=self._clock())
+            for wait in woken[:_MOST_WOKEN]
+        ]
+        return await self._settlement.succeed(attempt)
+
+    async def _end(self, metadata: EventMetadata, payload: bytes, *, has_task: bool) -> Sequence[Wait] | None:
+        """The waits that the event ended; None where no runs can wait for it.
+
+        Repeats it while the engine is unavailable. If the engine has no room, the event is delivered again later.
+        """
+        woken: list[Wait] | None = None
+
+        async def end() -> None:
+            nonlocal woken
+            if await self._matching.concerns(metadata.task, has_task=has_task):
+                woken = [*(woken or ()), *await self._matching.end_waits(metadata, payload)]
+
+        await self._settlement.settled(end)
+        return woken

@@ -1,0 +1,187 @@
+"""The code of a task, called for one attempt of an event."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from tieline.context import WebhookDelivery
+from tieline.errors import TielineError, reason
+from tieline.events.event import Event, event_of
+from tieline.events.queue import EventQueue, EventsUnavailableError
+from tieline.events.retry import Reject
+from tieline.events.run_events import RunEvents
+from tieline.events.run_waits import RunWaits
+from tieline.events.steps import RunSteps, StepsChanged, SuspendedRun
+from tieline.execution.fair_limiter import Slot
+from tieline.integration import Webhook
+from tieline.run_deadline import begin_deadline
+from tieline.scheduling.schedules import Schedule, ScheduledRun
+from tieline.server.event_attempt import Attempt
+from tieline.server.event_tasks import EventTasks, Task
+from tieline.server.invoker import Invoker
+from tieline.server.request_bodies import reads_json_after_a_mark, unreadable
+from tieline.server.run_history import due_of
+from tieline.server.stored_request import stored_request
+from tieline.sync import SyncContext, SyncRequest
+
+
+class NotInThisVersionError(TielineError):
+    """The version that runs has no such task."""
+
+
+class StoppedItselfError(TielineError):
+    """The code ended in a way that means to end the process."""
+
+
+class EventCalls:
+    """Calls the code within its time."""
+
+    def __init__(
+        self,
+        calls: Invoker,
+        *,
+        tasks: EventTasks,
+        queue: EventQueue,
+        timeout: float,
+        version: str,
+        clock: Callable[[], float],
+    ) -> None:
+        """``timeout`` is in seconds, for tasks that have none of their own."""
+        self._calls = calls
+        self._tasks = tasks
+        self._queue = queue
+        self._timeout = timeout
+        self._version = version
+        self._clock = clock
+
+    async def call(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
+        """What the code raised; None when it succeeded. Raises SuspendedRun."""
+        try:
+            error = await self._called(attempt, task, slot)
+        except StepsChanged as changed:
+            return changed.error
+        except BaseExceptionGroup as group:
+            # Of a TaskGroup, whose tasks sleep or have other steps.
+            suspended, _ = group.split(SuspendedRun)
+            if suspended is not None:
+                raise _earliest(suspended) from None
+            error = StoppedItselfError(f"The code ended with {reason(_first(group))}")
+        # Code that catches everything must not end the run otherwise.
+        return (attempt.steps and attempt.steps.changed) or error
+
+    async def _called(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
+        """What the code raised; None when it succeeded."""
+        usual = self._tasks.schedule_timeout if isinstance(task, Schedule) else self._timeout
+        seconds = usual if task is None or task.timeout is None else task.timeout
+        try:
+            begin_deadline(asyncio.get_running_loop().time(), seconds)
+            async with asyncio.timeout(seconds or None) as deadline:
+                await self._call(attempt, task, slot)
+        except EventsUnavailableError as error:
+            return error
+        except asyncio.CancelledError:
+            task_of_run = asyncio.current_task()
+            if task_of_run is None or task_of_run.cancelling():
+                raise
+            return StoppedItselfError("The code awaited something that was cancelled")
+        except SystemExit as exited:
+            return StoppedItselfError(
+                f"The code ended with SystemExit({exited.code!r}); raise an error instead"
+            )
+        except Exception as error:
+            if isinstance(error, TimeoutError) and deadline.expired():
+                return TimeoutError(f"stopped after {seconds:g} seconds")
+            return error
+        return None
+
+    async def _call(self, attempt: Attempt, task: Task | None, slot: Slot) -> None:
+        metadata, activation = attempt.metadata, attempt.activation
+        if task is None or activation is None:
+            raise NotInThisVersionError(
+                f"Version {self._version} has no task {metadata.task!r}; deploy one that has it, or replay the event"
+            )
+        attempt.steps = RunSteps(
+            self._queue.runs,
+            metadata.run,
+            may_have_results=metadata.has_steps or attempt.number > 1,
+            held=lambda: attempt.delivery.held,
+            clock=self._clock,
+            version=self._version,
+            idempotency_run=metadata.idempotency_run,
+        )
+        if self._tasks.waits:
+            attempt.waits = RunWaits(
+                self._queue.waits,
+                attempt.steps,
+                run=metadata.run,
+                key_hash=attempt.delivery.key_hash,
+                clock=self._clock,
+            )
+        attempt.events = events = RunEvents(
+            self._calls.publisher,
+            run=metadata.run,
+            user=metadata.user,
+            steps=attempt.steps,
+            waits=attempt.waits,
+            published=metadata.published,
+        )
+        delivery = WebhookDelivery(id=metadata.event_id) if metadata.kind == "webhook" else None
+        context = self._calls.context(metadata.run, activation, events, delivery=delivery, tags=attempt.tags)
+        if isinstance(task, Webhook):
+            await self._call_webhook(task, attempt, context, slot)
+            return
+        event = _scheduled_run(task, attempt) if isinstance(task, Schedule) else _event(attempt)
+        if task.is_async:
+            await task.handler(*(context, event)[: task.arguments])
+            return
+        arguments = (SyncContext(context, asyncio.get_running_loop()), event)
+        await self._calls.in_thread(slot, task.handler, *arguments[: task.arguments])
+
+    async def _call_webhook(self, webhook: Webhook, attempt: Attempt, context: Any, slot: Slot) -> None:
+        request = await stored_request(attempt.metadata, attempt.delivery.payload, self._tasks.application)
+        try:
+            if webhook.is_async:
+                reads_json_after_a_mark(request)
+                returned = await webhook.handler(*(context, request)[: webhook.arguments])
+            else:
+                loop = asyncio.get_running_loop()
+                arguments = (SyncContext(context, loop), SyncRequest(request, attempt.delivery.payload, loop))
+                returned = await self._calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
+        except web.HTTPException as raised:
+            returned = raised
+        except Exception as error:
+            if unread := unreadable(error):
+                raise Reject(str(unread)) from error  # the body is the same in every attempt
+            raise
+        if isinstance(returned, web.StreamResponse) and returned.status >= 500:
+            raise TielineError(f"The webhook answered with {returned.status}, which nobody waits for")
+
+
+def _earliest(group: BaseExceptionGroup[SuspendedRun]) -> SuspendedRun:
+    """Of several that sleep or wait, the one that goes on first."""
+    found = [_earliest(one) if isinstance(one, BaseExceptionGroup) else one for one in group.exceptions]
+    return min(found, key=lambda one: one.until)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error in a group that is no group itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _event(attempt: Attempt) -> Event:
+    return event_of(attempt.metadata, attempt.delivery.payload, attempt=attempt.number)
+
+
+def _scheduled_run(schedule: Schedule, attempt: Attempt) -> ScheduledRun:
+    try:
+        due = due_of(attempt.delivery.payload)
+    except ValueError as error:
+        raise Reject(str(error)) from None
+    return ScheduledRun(
+        schedule=schedule.name, due=due.astimezone(schedule.cron.zone), attempt=attempt.number
+    )

@@ -1,0 +1,211 @@
+"""Types of answers about runs, issues, releases and metrics."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from tests.harness.clients.answers.base import Json, Page, Strict, Time, Ulid
+from tests.harness.clients.answers.projects import VersionDiff
+
+RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"]
+
+
+RunKind = Literal["webhook", "event", "schedule", "background", "call"]
+
+
+class RunUser(Strict):
+    external_id: str
+    id: Ulid | None = None
+
+
+class RunVersion(Strict):
+    name: str
+    id: Ulid | None = None
+
+
+class RunUpstream(Strict):
+    status: int
+    body: str
+
+
+class RunError(Strict):
+    type: str
+    message: str
+    upstream: RunUpstream | None = None
+
+
+class Run(Strict):
+    id: Ulid
+    kind: RunKind
+    task: str
+    status: RunStatus
+    environment_id: Ulid
+    queued_at: Time
+    attempt: int
+    activation_id: Ulid | None = None
+    user: RunUser | None = None
+    version: RunVersion | None = None
+    attempts: int | None = None
+    started_at: Time | None = None
+    ended_at: Time | None = None
+    next_attempt_at: Time | None = None
+    discarded_at: Time | None = None
+    error: RunError | None = None
+    trace_id: str | None = None
+    replay_of: Ulid | None = None
+
+
+class RunAttempt(Strict):
+    attempt: int
+    status: RunStatus
+    steps: list[Json]
+    started_at: Time | None = None
+    ended_at: Time | None = None
+
+
+class RunDetail(Run):
+    attempt_history: list[RunAttempt]
+    steps: list[Json]
+
+
+class Runs(Page):
+    items: list[Run]
+
+
+class RunsAffected(Strict):
+    count: int
+    skipped: int
+    more: bool
+
+
+class ReleasedVersion(Strict):
+    name: str
+    id: Ulid | None = None
+    created_by: str | None = None
+
+
+class ReleaseFailure(Strict):
+    reason: str
+    message: str
+
+
+class Release(Strict):
+    number: Annotated[int, Field(ge=1)]
+    version: ReleasedVersion
+    deployed_at: Time
+    outcome: Literal[
+        "progressing", "serving", "healthy", "failed", "crashed", "suspended", "replaced", "rolled_back"
+    ]
+    was_healthy: bool
+    by: str | None = None
+    via: str | None = None
+    message: str | None = None
+    revision: str | None = None
+    failure: ReleaseFailure | None = None
+    served_from: Time | None = None
+    served_until: Time | None = None
+    served_seconds: int | None = None
+    runs: int | None = None
+    failed_runs: int | None = None
+
+
+class Releases(Page):
+    items: list[Release]
+
+
+class ReleaseDetail(Release):
+    previous: int | None = None
+    changes: VersionDiff | None = None
+    rollback_version: ReleasedVersion | None = None
+
+
+class Issue(Strict):
+    id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{20}$")]
+    environment_id: Ulid
+    kind: RunKind
+    task: str
+    type: str
+    message: str
+    state: Literal["open", "regressed", "resolved", "muted"]
+    count: int
+    first_seen: Time
+    last_seen: Time
+    users: int
+    keys: int
+    hours: Annotated[list[int], Field(min_length=24, max_length=24)]
+    project_id: Ulid | None = None
+    system: str | None = None
+    upstream_status: int | None = None
+    first_version: RunVersion | None = None
+    last_version: RunVersion | None = None
+    changed_at: Time | None = None
+    changed_by: str | None = None
+    next_version: bool | None = None
+    resolved_after: RunVersion | None = None
+    regressed_in: RunVersion | None = None
+    muted_until: Time | None = None
+    reason: str | None = None
+    assignee: str | None = None
+
+
+class IssueDetail(Issue):
+    latest_runs: list[Run]
+
+
+class Issues(Strict):
+    total_count: int
+    items: list[Issue]
+    next: str | None = None
+    prev: str | None = None
+
+
+class EventAccepted(Strict):
+    event_id: str
+    run_id: Ulid | None = None
+
+
+class BacklogItem(Strict):
+    environment_id: Ulid
+    task: str
+    key: str | None = None
+    status: Literal["queued", "running", "waiting", "dead"]
+    count: int
+    oldest: Time
+
+
+class Backlog(Strict):
+    items: list[BacklogItem]
+    more: bool | None = None
+
+
+class Comparison(Strict):
+    current: int
+    past: int
+
+
+class MetricsBucket(Strict):
+    start: Time
+    executions: int
+    errors: int
+
+
+class MetricsSummary(Strict):
+    deployed_projects: Comparison
+    total_executions: Comparison
+    total_errors: Comparison
+    series: list[MetricsBucket] | None = None
+
+
+class Average(Strict):
+    current: float
+    past: float
+
+
+class ProjectMetrics(Strict):
+    total_executions: Comparison
+    total_errors: Comparison
+    average_latency: Average
+
+
+class ProjectsMetricsSummary(MetricsSummary):
+    items: dict[Ulid, ProjectMetrics]

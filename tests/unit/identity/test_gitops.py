@@ -1,0 +1,36 @@
+"""What applies an object, by what the tools of GitOps leave in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tieline_core.identity.gitops import applied_by
+
+TRACKING = "argocd.argoproj.io/tracking-id"
+INSTANCE = "argocd.argoproj.io/instance"
+FLUX = "kustomize.toolkit.fluxcd.io"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "tool"),
+    [
+        ({}, ""),
+        ({"annotations": {TRACKING: "shop:tieline.dev/Project:a/b"}}, 'Argo CD (Application "shop")'),
+        ({"annotations": {TRACKING: "\x1b\n"}, "labels": {INSTANCE: "shop"}}, 'Argo CD (Application "shop")'),
+        ({"annotations": {TRACKING: ":x"}}, ""),
+        (
+            {"labels": {f"{FLUX}/name": "apps", f"{FLUX}/namespace": "flux"}},
+            'Flux (Kustomization "flux/apps")',
+        ),
+    ],
+)
+def test_the_tool_that_applies_an_object_is_named(metadata: dict[str, Any], tool: str) -> None:
+    assert applied_by({"metadata": metadata}) == tool
+
+
+def test_what_anybody_can_have_written_is_short_and_can_be_read() -> None:
+    found = applied_by({"metadata": {"annotations": {TRACKING: "shop\x1b[31m\u202e" + "x" * 200_000}}})
+    assert len(found) < 300
+    assert found.isprintable()
