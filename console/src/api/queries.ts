@@ -68,8 +68,8 @@ export function usePolling({ streaming = STREAMING_MS, polling = POLLING_MS } = 
 }
 
 /** The options of a query that is read again when what it shows changes. */
-export function useLive(shown: Shown | undefined) {
-  const refetchInterval = usePolling();
+export function useLive(shown: Shown | undefined, everyMs?: number) {
+  const refetchInterval = usePolling({ streaming: everyMs });
   return shown ? { meta: { shown }, refetchInterval } : {};
 }
 
@@ -143,6 +143,8 @@ type PageOptions<T> = {
   placeholderData?: (before: InfiniteData<T> | undefined) => InfiniteData<T> | undefined;
   /** What it shows, by which its first pages are read again when that changes. */
   shown?: Shown;
+  /** How often it is read again while the page receives changes, where what it shows changes with the time. */
+  everyMs?: number;
 };
 
 /** Lists with more loaded pages are not refreshed: each refresh reads all of them. */
@@ -156,13 +158,14 @@ export function usePages<P extends Path<"get">>(
     query,
     enabled = true,
     shown,
+    everyMs,
     ...options
   }: Asked<Operation<"get", P>> & PageOptions<Answer<Operation<"get", P>>>,
 ) {
   type T = Answer<Operation<"get", P>>;
   const send = useSend();
   const key = useKey();
-  const { meta, refetchInterval } = useLive(shown);
+  const { meta, refetchInterval } = useLive(shown, everyMs);
   return useInfiniteQuery<T, Error, InfiniteData<T>, readonly unknown[], string | undefined>({
     meta,
     refetchInterval: ({ state }) =>

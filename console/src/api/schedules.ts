@@ -34,6 +34,8 @@ export function useSchedules({
     },
     placeholderData: keepPreviousData,
     shown: { kinds: ["project", "run"] },
+    // No change announces that a time passes, and the API's reports of pods are some seconds old.
+    everyMs: POLLING_MS,
   });
 }
 
