@@ -16,6 +16,7 @@ import pytest
 from tests.harness.clients.rest_load import RestLoad
 from tests.harness.cluster import audit_log
 from tests.harness.cluster.deployed_platform import Platform, Rest, Tenant, project
+from tests.harness.cluster.endpoint_changes import EndpointChanges
 from tests.harness.cluster.evictions import evict, serves
 from tests.harness.cluster.ha_deployment import (
     NAMESPACE,
@@ -196,11 +197,11 @@ def test_rolling_restarts_and_a_drain_lose_no_request_and_a_budget_keeps_one_of_
     for part in PARTS:
         eventually(f"two of {part}", lambda part=part: sum(map(serves, pods(two, part))) == 2)
     told: list[str] = []
-    with RestLoad(rest) as load:
+    with EndpointChanges(two.kubectl, NAMESPACE, "tieline-api") as endpoints, RestLoad(rest) as load:
 
         def done(what: str) -> None:
             told.append(f"{what}: {load.total} answered, {len(load.lost)} lost")
-            assert not load.lost, (told, load.lost[:20])
+            assert not load.lost, "\n".join((*told, *load.lost[:20], "The API's addresses:", *endpoints.seen))
 
         two.kubectl("rollout", "restart", *(f"deployment/{part}" for part in PARTS), namespace=NAMESPACE)
         rolled_out(two)

@@ -5,10 +5,10 @@ until then Kubernetes goes on sending requests here, as long as it says that it 
 has come for a while. Answers close their connections meanwhile, so that callers come back to another replica.
 """
 
-import asyncio
-
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
+
+from tieline_common.silence import until_silent
 
 LONGEST_SECONDS = 20.0
 # Asked of each replica by its address, whether anybody is routed there or not.
@@ -20,7 +20,7 @@ class Leaving:
 
     def __init__(self) -> None:
         self._begun = False
-        self._came = float("-inf")
+        self._calls = 0
 
     def middleware(self) -> Middleware:
         """Goes around all others: it sees each request come, and each answer leave."""
@@ -28,7 +28,7 @@ class Leaving:
         @web.middleware
         async def leaving(request: web.Request, handler: Handler) -> web.StreamResponse:
             if request.path not in _NOT_ROUTED:
-                self._came = asyncio.get_running_loop().time()
+                self._calls += 1
             response = await handler(request)
             if self._begun:
                 response.force_close()
@@ -38,11 +38,5 @@ class Leaving:
 
     async def wait(self, *, silence: float) -> None:
         """Begins to leave; returns when no request has come for ``silence`` seconds, or after LONGEST_SECONDS."""
-        loop = asyncio.get_running_loop()
         self._begun = True
-        began = loop.time()
-        while True:
-            left = min(max(self._came, began) + silence, began + LONGEST_SECONDS) - loop.time()
-            if left <= 0:
-                return
-            await asyncio.sleep(left)
+        await until_silent(lambda: self._calls, seconds=silence, longest=LONGEST_SECONDS)

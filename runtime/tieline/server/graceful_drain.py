@@ -5,7 +5,7 @@ until then Kubernetes keeps sending requests here, as the pod says that it still
 has come for a while. Answers close their connections meanwhile, so that callers come back to somebody else.
 """
 
-import asyncio
+from tieline_common.silence import until_silent
 
 
 class GracefulDrain:
@@ -16,22 +16,14 @@ class GracefulDrain:
         """Set when the server was told to stop: connections are closed after their answer."""
         self.closed = False
         """Set when no more requests are taken."""
-        self._last = 0.0
+        self._calls = 0
 
     def request_arrived(self) -> None:
         """A request has come."""
-        if self.begun:
-            self._last = asyncio.get_running_loop().time()
+        self._calls += 1
 
     async def wait(self, *, silence: float, longest: float) -> None:
         """Begin to leave; returns when no request has come for ``silence`` seconds, or after ``longest``."""
-        loop = asyncio.get_running_loop()
         self.begun = True
-        self._last = loop.time()
-        until = self._last + max(silence, longest)
-        while True:
-            left = min(self._last + silence, until) - loop.time()
-            if left <= 0:
-                break
-            await asyncio.sleep(left)
+        await until_silent(lambda: self._calls, seconds=silence, longest=max(silence, longest))
         self.closed = True
