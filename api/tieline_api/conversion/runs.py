@@ -43,8 +43,11 @@ def maybe_time(nanoseconds: int | None) -> str | None:
 
 def user_to_rest(external_id: str | None, users: Find) -> rest.UserOfRun | None:
     """The user of a run."""
-    if external_id is None:
-        return None
+    return None if external_id is None else known_user(external_id, users)
+
+
+def known_user(external_id: str, users: Find) -> rest.UserOfRun:
+    """A user by the id in the customer's application."""
     found = users(external_id)
     return rest.UserOfRun(id=object_id(found) if found else None, external_id=external_id)
 

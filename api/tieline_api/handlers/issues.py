@@ -67,14 +67,19 @@ async def list_project_issues(call: Call[rest.IssuesQuery, None]) -> Reply[rest.
     conditional=True,
 )
 async def get_issue(call: Call[None, None]) -> Reply[rest.IssueDetail]:
-    """Returns an issue with its newest runs."""
+    """Returns an issue with the users that it affects most and its newest runs."""
     issue, shown = await need_issue(call, time.time_ns())
     page = await call.platform.runs.page(
         runs_of(call.organisation.id, issue), PageRequest(first=rest.LATEST_RUNS)
     )
+    affected = await call.platform.runs.users_of_issue(call.organisation.id, issue.id, rest.MOST_USERS)
     of_runs = ShownRuns(call)
     body = rest.IssueDetail(
-        **shown.issue(issue).model_dump(), latest_runs=[of_runs.run(run) for run in page.runs]
+        **shown.issue(issue).model_dump(),
+        most_affected_users=[
+            rest.AffectedUser(user=of_runs.user(external_id), count=count) for external_id, count in affected
+        ],
+        latest_runs=[of_runs.run(run) for run in page.runs],
     )
     warnings = call.platform.runs.issue_warnings(call.organisation.id)
     return Reply(body=body, etag=etag_of(issue, body), warnings=warnings)

@@ -134,6 +134,10 @@ class RunHistory:
         page = IssuePageRequest(first=1, now=now, age=age)
         return next(iter(await self._read(lambda: self._index.issues(wanted, page, 1))), None)
 
+    async def users_of_issue(self, organisation: str, issue: str, most: int) -> list[tuple[str, int]]:
+        """The users with most of an issue's runs, and how many those are."""
+        return await self._read(lambda: self._index.users_of_issue(organisation, issue, most))
+
     async def decided(self, organisation: str, sequence: int) -> None:
         """Waits a moment until this replica has what was just decided about an issue."""
         await self._followers.decided(organisation, sequence)

@@ -189,6 +189,10 @@ class RunIndex:
         """The first ``limit`` issues after (or before) the page's position, in the order in which they follow it."""
         return self._read(lambda connection: issues.page(connection, wanted, page, limit), empty=[])
 
+    def users_of_issue(self, organisation: str, issue: str, most: int) -> list[tuple[str, int]]:
+        """The users with most of an issue's runs, and how many those are."""
+        return self._read(lambda connection: issues.users(connection, organisation, issue, most), empty=[])
+
     def count_issues(self, wanted: IssueFilter, most: int, *, age: VersionAge, now: int) -> int:
         """How many issues there are, counted up to ``most``."""
         return self._read(

@@ -6,11 +6,12 @@ from pydantic import Field, StrictBool, StringConstraints
 
 from tieline_api.schemas.base import PageQuery, Rest, TimeOut, UlidOut
 from tieline_api.schemas.project_logs import TimeIn
-from tieline_api.schemas.runs import Run, VersionOfRun
+from tieline_api.schemas.runs import Run, UserOfRun, VersionOfRun
 from tieline_protocol.events import RunKind
 
 IssueState = Literal["open", "regressed", "resolved", "muted"]
 LATEST_RUNS = 10
+MOST_USERS = 20
 MAX_REASON = 500
 MAX_ASSIGNEE = 256
 _Name = Annotated[str, StringConstraints(max_length=128)]
@@ -110,9 +111,20 @@ class IssuePage(Rest):
     """Pass it as ``before`` for the preceding issues; absent at the beginning."""
 
 
-class IssueDetail(Issue):
-    """An issue with its latest runs."""
+class AffectedUser(Rest):
+    """A user for whom runs failed."""
 
+    user: UserOfRun
+    """The user."""
+    count: int
+    """How many runs failed for the user."""
+
+
+class IssueDetail(Issue):
+    """An issue with the users that it affects most and its latest runs."""
+
+    most_affected_users: list[AffectedUser]
+    """The users with the most failed runs, at most 20."""
     latest_runs: list[Run]
     """The newest of its runs."""
 

@@ -58,6 +58,10 @@ class ShownRuns:
             waits_behind=ahead.get((run.environment, run.id)),
         )
 
+    def user(self, external_id: str) -> rest.UserOfRun:
+        """A user by the id in the customer's application."""
+        return convert.known_user(external_id, self._user)
+
     def version(self, name: str) -> rest.VersionOfRun | None:
         """A version by the name of its object."""
         return convert.version_to_rest(name, self._version)

@@ -55,7 +55,10 @@ export default function IssuePage({ project, issue }: { project: string; issue: 
         {detail.message && <Pre tone="error">{detail.message}</Pre>}
       </section>
       <div className="split">
-        <About issue={detail} />
+        <div className="stack">
+          <About issue={detail} />
+          {detail.users > 0 && <AffectedUsers issue={detail} namespace={namespace} project={project} />}
+        </div>
         <LatestRuns issue={detail} namespace={namespace} project={project} />
       </div>
     </>
@@ -129,6 +132,35 @@ function About({ issue }: { issue: IssueDetail }) {
           ],
         ]}
       />
+    </Card>
+  );
+}
+
+/** Who is hit: each leads to that user's runs of the issue. */
+function AffectedUsers({ issue, namespace, project }: { issue: IssueDetail; namespace: string; project: string }) {
+  const shown = issue.mostAffectedUsers;
+  return (
+    <Card
+      title="Affected users"
+      flush
+      aside={
+        issue.users > shown.length && (
+          <span className="small dim">
+            the {shown.length} with the most failed runs of {capped(issue.users)}
+          </span>
+        )
+      }
+    >
+      {shown.map(({ user, count }) => (
+        <Link
+          key={user.externalId}
+          className="problem"
+          href={`${path(namespace, "runs")}?${new URLSearchParams({ project, issue: issue.id, user: user.externalId })}`}
+        >
+          <span className="grow cut">{visible(user.externalId)}</span>
+          <span className="small dimmer">{counted(count, "run")}</span>
+        </Link>
+      ))}
     </Card>
   );
 }

@@ -33,7 +33,11 @@ def issues(server: Server) -> None:
             f"projects/{ID}": {"id": ID, "name": "orders", "environments": []},
             "issues": {"items": [FOUND]},
             f"projects/{ID}/issues": {"items": [FOUND]},
-            f"projects/{ID}/issues/{ISSUE}": {**FOUND, "latestRuns": [RUN]},
+            f"projects/{ID}/issues/{ISSUE}": {
+                **FOUND,
+                "mostAffectedUsers": [{"user": {"externalId": "pat"}, "count": 41}],
+                "latestRuns": [RUN],
+            },
             f"projects/{ID}/issues/{ISSUE}/replay": {"count": 70, "skipped": 2, "more": False},
         }
         return 200, known[name], {}
@@ -71,7 +75,7 @@ def test_a_list_has_what_is_left_and_its_filters(server: Server, tieline: Tielin
 
 def test_an_issue_says_since_when_for_whom_and_where_it_came_back(tieline: Tieline) -> None:
     shown = run(tieline, "show", ISSUE)
-    for text in ("regressed", "Shop answered 503", "v7", "v8", "12", "66", "by ann", "ben", ID):
+    for text in ("regressed", "Shop answered 503", "v7", "v8", "12", "66", "by ann", "ben", "pat", "41", ID):
         assert text in shown
 
 

@@ -148,6 +148,10 @@ def show_issue(
     )
     if output is not Output.TABLE:
         return
+    if affected := found.get("mostAffectedUsers"):
+        say("Most affected users:", style="bold")
+        rows = [(one["user"]["externalId"], one["count"]) for one in affected]
+        show(output, affected, ("user", "failed runs"), lambda: rows)
     say("Latest runs:", style="bold")
     show(
         output,

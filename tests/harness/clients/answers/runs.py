@@ -148,7 +148,13 @@ class Issue(Strict):
     assignee: str | None = None
 
 
+class AffectedUser(Strict):
+    user: RunUser
+    count: int
+
+
 class IssueDetail(Issue):
+    most_affected_users: list[AffectedUser]
     latest_runs: list[Run]
 
 

@@ -58,6 +58,7 @@ def test_failures_of_one_system_are_one_issue_that_is_found_and_decided_about(de
     shown = client.ok("GET", path(deployed, issue.upper()))
     assert {run["id"] for run in shown["latestRuns"]} == {run.id for run in runs}
     assert {run["issueId"] for run in shown["latestRuns"]} == {issue}
+    assert [one["count"] for one in shown["mostAffectedUsers"]] == [3]
     assert set(deployed.ids(f"issue={issue}")) == {run.id for run in runs}
 
     changed = client.ok("PATCH", path(deployed, issue), {"state": "resolved", "assignee": "ann"})

@@ -171,7 +171,10 @@ def test_counts_are_those_of_the_runs_that_are_kept_whatever_comes_in_what_order
             assert Counter(run.issue for run in failed) == {one.id: one.runs for one in found.values()}
             for one in found.values():
                 mine = [run for run in failed if run.issue == one.id]
-                assert one.users == len({run.user for run in mine} - {None})
+                users = Counter(run.user for run in mine if run.user is not None)
+                assert one.users == len(users)
+                most = sorted(users.items(), key=lambda each: (-each[1], each[0]))[:2]
+                assert index.users_of_issue(ORGANISATION, one.id, 2) == most
                 assert one.keys == len({run.key for run in mine} - {None})
                 assert set(one.versions) == {run.version for run in mine} - {""}
                 assert (one.first, one.last) == (
