@@ -100,9 +100,9 @@ class SortedLists:
         activations: Informer,
     ) -> None:
         self.systems = SortedList(systems, _namespace, searched=("name", "domain"))
-        self.connections = SortedList(connections, _namespace)
-        self.connections_of_system = SortedList(connections, by_reference("systemRef"))
-        self.connections_of_user = SortedList(connections, by_reference("endUserRef"))
+        self.connections = SortedList(connections, _namespace, searched=("name",))
+        self.connections_of_system = SortedList(connections, by_reference("systemRef"), searched=("name",))
+        self.connections_of_user = SortedList(connections, by_reference("endUserRef"), searched=("name",))
         self.projects = SortedList(projects, _namespace)
         self.users = SortedList(users, _namespace, searched=("externalId", "displayName"))
         self.activations = SortedList(activations, _environment_of_user)

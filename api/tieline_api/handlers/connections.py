@@ -38,7 +38,8 @@ OPERATIONS = Operations("Connections")
     end_user=end_user_checks.own_connections,
 )
 async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply[rest.ConnectionPage]:
-    """Returns a page of connections, oldest first. You can filter by system, user, use and expiry."""
+    """Returns a page of connections, oldest first. You can search their names, and filter by system, user, use and
+    expiry."""
     rows = _chosen(call)
     if call.reach is not None:
         rows = [row for row in rows if call.reach.has_connection(row.obj)]
@@ -246,11 +247,13 @@ def _of_system_and_user(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists
     if (query.system_id is not None and system is None) or (query.end_user_id is not None and user is None):
         return []
     if user is not None:
-        rows = cluster.ordered.connections_of_user.rows(indexes.key(namespace, user["metadata"]["name"]))
+        of_user = indexes.key(namespace, user["metadata"]["name"])
+        rows = cluster.ordered.connections_of_user.rows(of_user, search=query.search)
         return [row for row in rows if system is None or _refers(row.obj, "systemRef", system)]
     if system is not None:
-        return cluster.ordered.connections_of_system.rows(indexes.key(namespace, system["metadata"]["name"]))
-    return cluster.ordered.connections.rows(namespace)
+        of_system = indexes.key(namespace, system["metadata"]["name"])
+        return cluster.ordered.connections_of_system.rows(of_system, search=query.search)
+    return cluster.ordered.connections.rows(namespace, search=query.search)
 
 
 def _refers(obj: Object, field: str, target: Object) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BeforeValidator, Field, StrictBool, StringConstraints
 
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
-from tieline_api.schemas.base import MaybeId, NullableList, Page, PageQuery, Rest, TimeOut, UlidIn, UlidOut
+from tieline_api.schemas.base import MaybeId, NullableList, Page, Rest, SearchQuery, TimeOut, UlidIn, UlidOut
 from tieline_api.schemas.credential_data import CredentialData
 from tieline_api.schemas.limits import Limits
 from tieline_api.schemas.names import DisplayName, ShortName
@@ -250,8 +250,8 @@ class ConnectionPage(Page):
     """The connections, oldest first."""
 
 
-class ConnectionsQuery(PageQuery):
-    """Which connections."""
+class ConnectionsQuery(SearchQuery):
+    """Which connections; ``search`` looks into their names."""
 
     system_id: Annotated[str, StringConstraints(max_length=64)] | None = None
     """Only those of this system."""

@@ -1,3 +1,4 @@
+import { keepPreviousData } from "@tanstack/react-query";
 import type { Schemas } from "./client";
 import { useChange, useGet, usePages } from "./queries";
 import { TEMPLATES } from "./templates";
@@ -7,10 +8,22 @@ export type Connection = Schemas["Connection"];
 const PAGE = 200;
 export const CONNECTION = "/connections/{connection_id}";
 
-/** All connections, or those that nothing uses, or with credentials that expire before a time. */
-export function useConnections({ unused = false, endsBefore }: { unused?: boolean; endsBefore?: string } = {}) {
+interface Wanted {
+  /** In the name. */
+  search?: string;
+  unused?: boolean;
+  endsBefore?: string;
+}
+
+/** All connections, or those that are looked for, that nothing uses, or with credentials that expire before a time. */
+export function useConnections(
+  { search = "", unused = false, endsBefore }: Wanted = {},
+  { enabled = true, first = PAGE } = {},
+) {
   return usePages("/connections", {
-    query: { first: PAGE, unused: unused || undefined, expires_before: endsBefore },
+    enabled,
+    query: { first, search: search || undefined, unused: unused || undefined, expires_before: endsBefore },
+    placeholderData: keepPreviousData,
     shown: { kinds: ["connection", "connectionTemplate", "activation", "system"] },
   });
 }

@@ -1,5 +1,6 @@
 import { type KeyboardEvent, useId, useRef, useState } from "react";
 import { useLocation } from "wouter";
+import { useConnections } from "../api/connections";
 import { useProjects } from "../api/projects";
 import { useRuns } from "../api/runs";
 import { useSystems } from "../api/systems";
@@ -24,7 +25,7 @@ const MOST_RUNS = 5;
 const SEARCHED_FROM = 2;
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;
 
-/** Finds pages, projects, systems and users by a few letters, runs by an id, key, user or tag, and what an id belongs to. */
+/** Finds pages, projects, systems, connections and users by a few letters, runs by an id, key, user or tag, and what an id belongs to. */
 export function CommandPalette({ organisation, onClose }: { organisation: OpenOrganisation; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
@@ -49,11 +50,11 @@ export function CommandPalette({ organisation, onClose }: { organisation: OpenOr
     <dialog ref={dialog} className="palette" aria-label="Find anything" onClose={onClose}>
       <input
         role="combobox"
-        aria-label="Find a page, project, system, user, run or tag"
+        aria-label="Find a page, project, system, connection, user, run or tag"
         aria-expanded="true"
         aria-controls={list}
         aria-activedescendant={entries[at] ? `${list}-${at}` : undefined}
-        placeholder="Find a page, project, system, user, run or tag"
+        placeholder="Find a page, project, system, connection, user, run or tag"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -88,6 +89,7 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
   const { data: projects = [] } = useProjects();
   const searched = text.trim().length >= SEARCHED_FROM ? text.trim() : "";
   const systems = useSystems(searched, { enabled: searched !== "" });
+  const connections = useConnections({ search: searched }, { enabled: searched !== "", first: MOST });
   const users = useUsers(searched, { enabled: searched !== "" });
   const runs = useRuns({ find: searched }, { enabled: searched !== "", live: false, first: MOST_RUNS + 1 });
   const go =
@@ -141,6 +143,11 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
           name: each.name,
           hint: "System",
           run: go("systems", each.id),
+        })),
+        ...(connections.data?.pages[0]?.items ?? []).map((each) => ({
+          name: each.name,
+          hint: "Connection",
+          run: go("connections", each.id),
         })),
         ...(users.data?.pages[0]?.users ?? []).map((each) => ({
           name: each.displayName || each.externalId,

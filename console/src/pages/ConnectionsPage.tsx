@@ -55,6 +55,7 @@ export default function ConnectionsPage() {
   const [filters, change] = useFilters(["search", "state", "system"] as const);
   const now = useNow();
   const connections = useConnections({
+    search: filters.search,
     unused: filters.state === UNUSED,
     endsBefore: filters.state === EXPIRING ? soon(now) : undefined,
   });
@@ -66,12 +67,11 @@ export default function ConnectionsPage() {
   const all = useMemo(() => connections.data?.pages.flatMap((each) => each.items) ?? [], [connections.data]);
   const onEnd = useMore(connections);
   const items = all
-    .filter((each) => each.name.toLowerCase().includes(filters.search.toLowerCase()))
     .filter((each) => !filters.system || each.systemId === filters.system)
     .map((connection) => ({ connection, ...stateOf(connection, now) }))
     .filter((each) => !filters.state || ASKED.includes(filters.state) || each.state === filters.state)
     .sort((one, other) => WORST.indexOf(one.state) - WORST.indexOf(other.state));
-  const filtered = all.length > 0 || ASKED.includes(filters.state);
+  const filtered = all.length > 0 || filters.search !== "" || ASKED.includes(filters.state);
   const total = connections.data?.pages[0]?.totalCount;
   return (
     <>

@@ -56,10 +56,12 @@ def answers(server: Server) -> dict[str, Any]:
 
 
 def test_a_list_asks_for_what_ends_soon(server: Server, tieline: Tieline, answers: dict[str, Any]) -> None:
-    code, shown, errors = tieline("connections", "list", "--expiring", "14d")
+    code, shown, errors = tieline("connections", "list", "--expiring", "14d", "--search", "shop")
     assert code == 0, errors
     asked = next(path for path, *_ in server.requests if "/connections" in path)
-    assert parse_qs(urlsplit(asked).query)["expires_before"][0].endswith("Z")
+    query = parse_qs(urlsplit(asked).query)
+    assert query["expires_before"][0].endswith("Z")
+    assert query["search"] == ["shop"]
     line = shown.splitlines()[-1]
     assert "not authorised" in line
     assert "token expired" in line

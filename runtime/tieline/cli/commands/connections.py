@@ -21,6 +21,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="CONNECTION", help="The con
 @connections.command("list")
 def list_connections(
     *,
+    search: Annotated[str | None, typer.Option(help="Text in the name.")] = None,
     system: Annotated[str | None, typer.Option(help="Only connections of this system: name or id.")] = None,
     user: Annotated[
         str | None, typer.Option(metavar="ID", help="Only connections of this user: id or external id.")
@@ -41,7 +42,14 @@ def list_connections(
     remote = platform.client()
     chosen = find_in_pages(remote, "system", "systems", system)["id"] if system else None
     items = list(
-        remote.pages("connections", limit=limit, system_id=chosen, end_user_id=user, expires_before=until)
+        remote.pages(
+            "connections",
+            limit=limit,
+            search=search,
+            system_id=chosen,
+            end_user_id=user,
+            expires_before=until,
+        )
     )
     names = {item["id"]: item["name"] for item in remote.pages("systems", limit=10_000)}
     show(

@@ -36,7 +36,7 @@ ROWS = [
         "POST", f"{O}/connections", 201, "", "connectionTemplateId connection",
         "connectionTemplateId connection",
     ),
-    ("GET", f"{O}/connections", 200, f"{PAGING} system_id end_user_id unused expires_before", "", ""),
+    ("GET", f"{O}/connections", 200, f"{PAGING} search system_id end_user_id unused expires_before", "", ""),
     ("GET", f"{O}/connections/{{connection_id}}", 200, "", "", ""),
     ("GET", f"{O}/connections/{{connection_id}}/uses", 200, "", "", ""),
     ("DELETE", f"{O}/connections/{{connection_id}}", 204, "", "", ""),
