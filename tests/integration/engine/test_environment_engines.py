@@ -222,10 +222,8 @@ async def test_an_environment_is_not_there_until_it_was_deployed(
         with pytest.raises(NoStreamError) as refused:
             await publish(found, streams)
         assert refused.value.status == 409
-        begun = time.monotonic()
         with pytest.raises(NoStreamError):
-            await publish(found, streams)
-        assert time.monotonic() - begun < 0.1, "the server is not asked again at once"
+            publish(found, streams).send(None)  # it waits for nothing: the server is not asked again at once
         # There is nothing to read or to remove.
         assert await found.of(streams).first_at(streams.queue, streams.event("*", "run1")) is None
         assert await found.of(streams).purge(streams.runs, streams.steps("run1")) == 0
@@ -308,12 +306,10 @@ async def test_an_engine_that_is_away_is_not_asked_and_works_again(tmp_path: Pat
             await publish(found, streams)
             server.kill()
             await until(lambda: not found._platform.connected)
-            begun = time.monotonic()
             for one in (streams, other) * 50:
                 with pytest.raises(EngineUnavailableError) as refused:
-                    await publish(found, one)
+                    publish(found, one).send(None)  # it waits for nothing
                 assert refused.value.status == 503
-            assert time.monotonic() - begun < 1
             assert found.connections == 0
             server.start()
             await until(lambda: found._platform.connected)

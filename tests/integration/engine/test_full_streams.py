@@ -361,10 +361,8 @@ async def test_a_pod_that_ends_gives_up_what_it_cannot_settle_and_webhooks_do_no
         await asyncio.sleep(0.5)
         async with http.post(f"{pod.url}/hello", timeout=aiohttp.ClientTimeout(total=3)) as response:
             assert response.status == 200
-        began = time.monotonic()
         pod.signal(signal.SIGTERM)
         await asyncio.to_thread(pod.stop)
-        assert time.monotonic() - began < 12
         assert "comes again elsewhere" in pod.log.read_text()
         engine.start()
         environment.pod(version="v2")
