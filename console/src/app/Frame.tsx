@@ -47,7 +47,7 @@ export function Frame({
       <a className="sr" href="#content">
         Skip to the content
       </a>
-      <div className="sidebar">
+      <header className="sidebar">
         <div className="brand">
           <img src="/console/icon.svg" alt="" />
           Tieline
@@ -60,7 +60,7 @@ export function Frame({
         </button>
         <Navigation organisation={organisation} />
         <Account me={me} organisation={organisation} />
-      </div>
+      </header>
       <main className="main" id="content" ref={content} tabIndex={-1}>
         <div className="page">
           <OfflineBanner />

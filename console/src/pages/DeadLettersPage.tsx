@@ -80,7 +80,7 @@ function WaitingRow({ group, projects }: { group: TaskBacklog; projects: Project
   const { where, filters } = placeOf(projects, group);
   const states = GOES_ON.filter((each) => group.counts[each]).map((each) => `${group.counts[each]} ${each}`);
   return (
-    <section className="problem" aria-label={`Waiting of ${group.task}`}>
+    <section className="problem" aria-label={`Waiting of ${group.task} in ${where}`}>
       <span className={`dot ${group.counts.waiting ? "warn" : "info"}`} />
       <div className="grow">
         <Link className="link" href={linkTo(namespace, filters)}>
@@ -103,7 +103,7 @@ function LetterRow({ group, projects, runs }: { group: TaskBacklog; projects: Pr
   const dead = { ...filters, status: "dead" };
   const last = runs.find((each) => each.environmentId === group.environmentId && each.task === group.task);
   return (
-    <section className="problem" aria-label={`Dead letters of ${group.task}`}>
+    <section className="problem" aria-label={`Dead letters of ${group.task} in ${where}`}>
       <span className="dot bad" />
       <div className="grow">
         <Link className="link" href={linkTo(namespace, dead)}>

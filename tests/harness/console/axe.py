@@ -6,26 +6,29 @@ from playwright.sync_api import Page
 
 from tests.harness.console.built import CONSOLE
 
-SERIOUS = ("serious", "critical")
+COLOURS = ("color-contrast", "link-in-text-block")
+"""The rules that depend on the colour scheme."""
 
 
-def serious_findings(page: Page) -> list[str]:
-    """Rule and place of each serious finding, on the page as it is shown now."""
-    return _findings(page, SERIOUS)
-
-
-def all_findings(page: Page) -> list[str]:
-    """The same of findings of any level."""
-    return _findings(page, (*SERIOUS, "moderate", "minor"))
-
-
-def _findings(page: Page, levels: tuple[str, ...]) -> list[str]:
+def findings(page: Page, rules: tuple[str, ...] = ()) -> list[str]:
+    """Rule and place of each finding of any level, on the page as it is shown now; by some ``rules`` alone."""
     # By the DevTools protocol: the page's own policy allows no such script.
     page.evaluate((CONSOLE / "node_modules" / "axe-core" / "axe.min.js").read_text())
-    found: dict[str, Any] = page.evaluate("axe.run({resultTypes: ['violations']})")
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": list(rules)}
+    found: dict[str, Any] = page.evaluate("options => axe.run(options)", options)
     return [
         f"{rule['id']}: {node['html'][:200]} ({node.get('failureSummary', '')[:200]})"
         for rule in found["violations"]
-        if rule["impact"] in levels
         for node in rule["nodes"]
     ]
+
+
+def findings_in_both_schemes(page: Page) -> list[str]:
+    """The same in the light and in the dark scheme; it stays light."""
+    found: list[str] = []
+    for scheme, rules in (("dark", COLOURS), ("light", ())):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        found += [f"{scheme}: {one}" for one in findings(page, rules)]
+    return found

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, expect
 
-from tests.harness.console.axe import all_findings
+from tests.harness.console.axe import findings
 from tests.integration.api.connect.conftest import Scene
 from tests.integration.api.connect.product import built_example, page_with, product
 
@@ -90,7 +90,7 @@ def test_the_dialog_closes_by_its_button_by_escape_and_by_a_click_beside_it(
         expect(page.get_by_role("status")).to_have_text("closed")
 
     opened()
-    assert all_findings(page) == []
+    assert findings(page) == []
     page.get_by_role("button", name="Close").click()
     is_closed()
     opened()

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.harness.console.axe import serious_findings
+from tests.harness.console.axe import findings_in_both_schemes
 
 
 @dataclass
@@ -45,8 +45,5 @@ class Person:
         return self.page.get_by_role("main")
 
     def finds_it_accessible(self) -> None:
-        for scheme in ("light", "dark"):
-            self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            found = serious_findings(self.page)
-            assert not found, f"{scheme}: {found}"
-        self.page.emulate_media(color_scheme="light")
+        found = findings_in_both_schemes(self.page)
+        assert not found, "\n".join(found)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.e2e.console_stage import CODE, Stage, as_json, make_stage
-from tests.harness.cluster.deployed_platform import Platform, Tenant, administrator, http
-from tests.harness.cluster.kubectl import an_organisation
-from tests.harness.console.at_issuer import ConsoleAtIssuer, console_at_issuer
-from tests.harness.console.chromium import SIZE, chromium
-from tests.harness.console.watching import watch
-from tests.harness.identity.keycloak import Keycloak
+from tests.e2e.console.conftest import People
+from tests.e2e.console.stage import CODE, Stage, as_json
+from tests.harness.cluster.deployed_platform import http
 from tests.harness.session.waiting import eventually
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.test_connections import until
 
 pytestmark = pytest.mark.e2e
 
-# A rollout on a busy machine is slow, and comes all the same.
-PATIENCE_MS = 60_000
 CHANGED = CODE.replace('VERSION = "one"', 'VERSION = "two"')
 WAREHOUSE = {
     "openapi": "3.1.0",
@@ -38,57 +30,6 @@ WAREHOUSE = {
         "/orders": {"get": {"operationId": "listStock", "responses": {"200": {"description": "Orders"}}}},
     },
 }
-
-
-@dataclass
-class People:
-    """A viewer, an editor and an administrator, each at a browser of their own."""
-
-    viewer: Person
-    editor: Person
-    admin: Person
-    complaints: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium(PATIENCE_MS) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def console(platform: Platform, keycloak: Keycloak, runtime_image: str) -> Iterator[ConsoleAtIssuer]:
-    with console_at_issuer(platform, keycloak, runtime_image) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def stage(platform: Platform, console: ConsoleAtIssuer, runtime_image: str) -> Iterator[Stage]:
-    with an_organisation(platform.kubectl) as organisation:
-        tenant = Tenant(kubectl=platform.kubectl, namespace=organisation.namespace)
-        yield make_stage(tenant, administrator(platform, organisation), runtime_image)
-
-
-@pytest.fixture(scope="module")
-def everybody(console: ConsoleAtIssuer, stage: Stage, browser: Browser) -> People:
-    complaints: list[str] = []
-
-    def person(role: str) -> Person:
-        context = browser.new_context(viewport=SIZE, locale="en-GB", timezone_id="Europe/Berlin")
-        context.set_default_timeout(PATIENCE_MS)
-        watch(context, complaints, allowed=(console.url, console.keycloak.url, stage.club))
-        page = context.new_page()
-        console.sign_in(page, console.person(stage.tenant.namespace, role))
-        return Person(page, console.url, stage.tenant.namespace)
-
-    return People(person("viewer"), person("editor"), person("admin"), complaints)
-
-
-@pytest.fixture
-def people(everybody: People) -> Iterator[People]:
-    """They, and nothing that their browsers refuse or throw."""
-    yield everybody
-    assert everybody.complaints == []
 
 
 def test_a_viewer_finds_what_is_broken_and_why_the_run_failed(people: People, stage: Stage) -> None:
@@ -122,7 +63,7 @@ def test_an_editor_replays_dead_letters_when_the_shop_is_open_again(people: Peop
     stage.dead("order-8")
     ann = people.editor
     ann.open("/dead-letters")
-    letters = ann.region("Dead letters of order.created")
+    letters = ann.region("Dead letters of order.created in Order sync · staging")
     expect(letters).to_contain_text("Stocktaking until noon")
     stage.shop_is(closed=False)
     letters.get_by_role("button", name="Replay…").click()
@@ -393,7 +334,7 @@ def test_what_a_viewer_may_not_do_is_not_offered_and_refused_when_tried(people: 
         (f"/projects/{stage.project}", "Versions"),
         (f"/projects/{stage.project}/runs/{run}", "Why it failed"),
         (f"/runs?project={stage.project}", "Runs"),
-        ("/dead-letters", "Dead letters of order.created"),
+        ("/dead-letters", "Dead letters of order.created in Order sync · staging"),
         (f"/schedules?project={stage.project}&environment=staging", "Schedule nightly in staging"),
         ("/systems", "Systems"),
     ):

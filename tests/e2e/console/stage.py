@@ -20,6 +20,7 @@ VERSION = "one"
 
 @integration.event("order.created", retry=Retry(attempts=2, first=0.2))
 async def order_created(ctx: Context, event: Event) -> None:
+    ctx.tag("order", event.payload["id"])
     ctx.log.warning("Booking an order", order=event.payload["id"])
     await ctx.step("book the order", book, ctx, event.payload)
 
