@@ -1,15 +1,16 @@
 """Approvals: what a run asks people, and what they answer. Pure.
 
 An approval is a wait whose event is an answer. The run's pod stores the question, and the platform lists it and takes
-the answer. Both trust the other's messages as far as they trust the environment's account, so each reads them with care.
+the answer. Code of the environment can write both, so their readers check them.
 """
 
-import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
+
+import orjson
 
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.events import EventMetadata
@@ -40,6 +41,8 @@ _ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _MAX_BYTES = 128 * 1024
 
 ApprovalState = Literal["open", "approved", "rejected", "timed_out", "withdrawn"]
+"""``withdrawn``: its run ended without an answer."""
+STATES: tuple[ApprovalState, ...] = get_args(ApprovalState)
 
 
 class InvalidApprovalError(ValueError):
@@ -211,15 +214,15 @@ def is_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 
 def _encode(content: dict[str, Any]) -> bytes:
-    return json.dumps({name: value for name, value in content.items() if value is not None}).encode()
+    return orjson.dumps({name: value for name, value in content.items() if value is not None})
 
 
 def _decoded(content: bytes) -> dict[str, Any]:
     if len(content) > _MAX_BYTES:
         raise InvalidApprovalError("The message is too long for an approval")
     try:
-        return _object(json.loads(content))
-    except (RecursionError, TypeError, ValueError) as error:
+        return _object(orjson.loads(content))
+    except (TypeError, ValueError) as error:
         raise _invalid(error) from None
 
 

@@ -53,7 +53,9 @@ class EventMatching:
                 done.add(rule.id)
                 index = rule.index_of(content, metadata.user)
                 if index is not None:
-                    woken |= {(one.run, one.name): one for one in await self._end(event, index, keep=rule.keep)}
+                    woken |= {
+                        (one.run, one.name): one for one in await self._end(event, index, keep=rule.keep)
+                    }
             rules = [one for one in await self._waits.rules(metadata.task) if one.id not in done]
         return list(woken.values())
 

@@ -17,7 +17,12 @@ Mask = Callable[[str], str]
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalAnswer:
-    """What came of an approval. It is true where somebody has approved."""
+    """What came of an approval. It is true where somebody has approved.
+
+    >>> answer = ApprovalAnswer(approved=True, by="ann@example.com", comment="The goods came back.")
+    >>> "pay" if answer else "tell the customer"
+    'pay'
+    """
 
     approved: bool
     """Whether somebody has approved; False after a rejection or the timeout."""
@@ -70,7 +75,7 @@ class Question:
         if other_than is not None and not 1 <= len(other_than) <= approvals.MAX_NAME:
             raise ValueError(f"other_than is a name of 1 to {approvals.MAX_NAME} characters")
         return cls(
-            title=title,
+            title=_readable(title),
             details=_data("details", details, approvals.MAX_DETAILS_BYTES),
             by=_approvers(by),
             seconds=seconds,
@@ -94,7 +99,7 @@ class RunApprovals:
         self._user = user
         self._mask = mask
 
-    async def approve(self, question: Question, place: Place = Place()) -> ApprovalAnswer:
+    async def approve(self, question: Question, place: Place) -> ApprovalAnswer:
         """See ``Context.approve``. Ends the attempt with SuspendedRun until there is an answer."""
 
         def asked(identifier: str, at: float, until: float) -> Approval:
@@ -180,12 +185,18 @@ def _data(name: str, value: Any, longest: int) -> Any:
         text = encode(value)
     except RecursionError:
         raise ValueError(_too_deep(name)) from None
-    if len(text.encode("utf-8", "surrogatepass")) > longest:
+    text = _readable(text)
+    if len(text.encode()) > longest:
         raise ValueError(f"{name} has more than {longest:,} bytes: give what people need to decide")
     found = json.loads(text)
     if is_deeper(found):
         raise ValueError(_too_deep(name))
     return found
+
+
+def _readable(text: str) -> str:
+    """The text with each half of a character replaced."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _too_deep(name: str) -> str:

@@ -9,7 +9,7 @@ from tieline.errors import TielineError
 from tieline.events.event import Event, event_of
 from tieline.events.publisher import Publisher
 from tieline.events.run_approvals import ApprovalAnswer, Question, RunApprovals
-from tieline.events.run_waits import Place, RunWaits
+from tieline.events.run_waits import IN_OWN_TASK, Place, RunWaits
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
 from tieline.execution.ulids import derived_ulid
 from tieline.plain_json import encode
@@ -151,7 +151,7 @@ class RunEvents:
         )
         return None if found is None else event_of(found.metadata, found.payload)
 
-    async def approve(self, question: Question, place: Place = Place()) -> ApprovalAnswer:
+    async def approve(self, question: Question, place: Place = IN_OWN_TASK) -> ApprovalAnswer:
         """See ``Context.approve``."""
         if self._approvals is None:
             raise StepsNotAvailableError

@@ -23,6 +23,10 @@ class Place:
     handles_error: bool = False
 
 
+IN_OWN_TASK = Place()
+"""Of code that is no plain function."""
+
+
 class RunWaits:
     """The waits of one attempt."""
 
@@ -96,7 +100,7 @@ class RunWaits:
             turn.set()
 
     async def approve(
-        self, title: str, work: str, seconds: float, asked: Asked, place: Place = Place()
+        self, title: str, work: str, seconds: float, asked: Asked, place: Place
     ) -> KeptEvent | None:
         """The answer to an approval; None after ``seconds``. Ends the attempt with SuspendedRun until then.
 

@@ -359,7 +359,8 @@ class Project:
     def approvals(self) -> list[AskedApproval]:
         """What runs have asked by ``ctx.approve``, oldest first."""
         return [
-            AskedApproval.of(approval, outcome, self.now()) for approval, outcome in self._queue.waits.approvals()
+            AskedApproval.of(approval, outcome, self.now())
+            for approval, outcome in self._queue.waits.approvals()
         ]
 
     def answer(

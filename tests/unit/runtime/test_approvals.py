@@ -244,9 +244,7 @@ def test_what_cannot_be_asked_is_refused(change: dict[str, Any], error: str) -> 
 
 
 def test_details_of_fifty_levels_are_shown() -> None:
-    question = Question.of(
-        "Refund?", details=nested(50), by=None, timeout=60, form=None, other_than=None
-    )
+    question = Question.of("Refund?", details=nested(50), by=None, timeout=60, form=None, other_than=None)
     assert question.details == nested(50)
 
 
