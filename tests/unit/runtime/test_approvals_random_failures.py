@@ -88,9 +88,7 @@ class Simulation:
         approvals = RunApprovals(waits, run=run, task="asked", user=None, mask=str)
 
         async def approve(title: str, seconds: float) -> None:
-            question = Question.of(
-                title, details={}, by=None, timeout=seconds, form=None, other_than=None
-            )
+            question = Question.of(title, details={}, by=None, timeout=seconds, form=None, other_than=None)
             answer = await approvals.approve(question, IN_OWN_TASK)
             self.seen[run, title].add((answer.approved, answer.by))
             self.seen_at.setdefault((run, title), self.engine.now)
@@ -208,9 +206,7 @@ class Simulation:
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
 @pytest.mark.parametrize("seed", range(30))
 async def test_each_approval_ends_once_and_wakes_its_run(seed: int, keyed: bool) -> None:
-    simulation = Simulation(
-        seed, keyed=keyed, timeout=SHORT if seed % 5 == 4 else LONG, beside=seed % 3 == 0
-    )
+    simulation = Simulation(seed, keyed=keyed, timeout=SHORT if seed % 5 == 4 else LONG, beside=seed % 3 == 0)
     await simulation.live(deaths=0.4 if seed % 4 else 0.0)
     await simulation.rest(simulation.engine.now + 20 * LONG)
     await simulation.check_ended()
