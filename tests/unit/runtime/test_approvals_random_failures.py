@@ -193,7 +193,7 @@ class Simulation:
                 await task
         ended = {record.id for record in self.engine.history if record.status == "succeeded"}
         assert self.keys.keys() == ended, "an answer is a run of its own, or a run has not ended"
-        assert {key for key in self.seen} == {(run, title) for run in ended for title in ("first", "second")}
+        assert set(self.seen) == {(run, title) for run in ended for title in ("first", "second")}
         assert all(len(seen) == 1 for seen in self.seen.values()), "an approval ended in two ways"
         for key, (person, _) in self.accepted.items():
             ((_, by),) = self.seen[key]
