@@ -6,7 +6,7 @@ the answer. Code of the environment can write both, so their readers check them.
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
@@ -197,20 +197,18 @@ def is_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
     >>> is_deeper([[1]], 2), is_deeper([[[]]], 2), is_deeper("x", 0)
     (False, True, False)
     """
-    level: Sequence[Any] = [value]
-    for _ in range(levels + 1):
-        level = [
-            one
-            for outer in level
-            for one in (
-                (outer.values() if isinstance(outer, Mapping) else outer)
-                if isinstance(outer, Mapping | list | tuple)
-                else ()
-            )
-        ]
+    level = _containers([value])
+    for _ in range(levels):
+        level = [inner for outer in level for inner in _containers(outer)]
         if not level:
             return False
-    return True
+    return bool(level)
+
+
+def _containers(values: Any) -> list[Any]:
+    """The objects and lists among the values of an object or list."""
+    inner = values.values() if isinstance(values, Mapping) else values
+    return [one for one in inner if isinstance(one, Mapping | list | tuple)]
 
 
 def _encode(content: dict[str, Any]) -> bytes:

@@ -1,16 +1,28 @@
 """Answers to approvals of runs in memory: in tests, and to ``tieline run``."""
 
+import asyncio
+import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tieline.errors import TielineError
+from tieline.errors import TielineError, reason
 from tieline.events.memory import MemoryQueue
+from tieline.events.memory_waits import MemoryWaits
+from tieline.events.queue import EventsUnavailableError
 from tieline.events.wait_store import KeptEvent, Outcome, Wait
 from tieline.execution.ulids import new_ulid
 from tieline_protocol import approvals
 from tieline_protocol.approvals import Answer, Approval, answer_event, approval_index, refusal, wait_name
+
+if TYPE_CHECKING:
+    from tieline.events.event_file import EventFile  # pods do not need SQLite
+
+logger = logging.getLogger("tieline.events")
+
+_LOOK_SECONDS = 0.5
 
 
 class ApprovalRefusedError(TielineError):
@@ -39,12 +51,12 @@ class Given:
     values: Mapping[str, Any] | None = None
 
 
-async def answer_locally(
-    queue: MemoryQueue, identifier: str, person: Person, given: Given, *, now: float
-) -> None:
-    """Answer an approval as the platform does, and have the run woken. Raises ApprovalRefusedError."""
+def checked_answer(
+    waits: MemoryWaits, identifier: str, person: Person, given: Given, *, now: float
+) -> tuple[Approval, Answer]:
+    """An answer as the platform would take it. Raises ApprovalRefusedError."""
     approval, outcome = next(
-        ((one, outcome) for one, outcome in queue.waits.approvals() if one.id == identifier), (None, None)
+        ((one, outcome) for one, outcome in waits.approvals() if one.id == identifier), (None, None)
     )
     if approval is None:
         raise ApprovalRefusedError(f"There is no approval {identifier!r}")
@@ -54,7 +66,7 @@ async def answer_locally(
         raise ApprovalRefusedError(_ended(outcome))
     if problem := _problem(approval, given):
         raise ApprovalRefusedError(problem)
-    answer = Answer(
+    return approval, Answer(
         approval=approval.id,
         approved=given.approved,
         by=person.name,
@@ -62,9 +74,44 @@ async def answer_locally(
         comment=given.comment,
         values=given.values,
     )
-    metadata, payload = answer_event(new_ulid(), now), answer.encode()
+
+
+async def answer_locally(
+    queue: MemoryQueue, identifier: str, person: Person, given: Given, *, now: float
+) -> None:
+    """Answer an approval as the platform does, and have the run woken. Raises ApprovalRefusedError."""
+    approval, answer = checked_answer(queue.waits, identifier, person, given, now=now)
+    await _store(queue, approval.run, answer)
+
+
+async def take_answers(queue: MemoryQueue, file: "EventFile") -> None:
+    """Take the answers that ``tieline approvals`` leaves in the file, until cancelled."""
+    while True:
+        try:
+            for run, content in file.take_answers():
+                await _store(queue, run, Answer.decode(content))
+        except (EventsUnavailableError, approvals.InvalidApprovalError) as error:
+            logger.warning("An answer to an approval cannot be taken: %s", reason(error))
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def leave_answer(file: "EventFile", identifier: str, person: Person, given: Given) -> None:
+    """Leave an answer for ``tieline run``. Raises ApprovalRefusedError and EventsUnavailableError."""
+    approval, answer = checked_answer(kept_in(file), identifier, person, given, now=time.time())
+    file.leave_answer(approval.id, approval.run, answer.encode())
+
+
+def kept_in(file: "EventFile") -> MemoryWaits:
+    """What a file has of waits. Raises EventsUnavailableError."""
+    waits = MemoryWaits(file)
+    waits.read()
+    return waits
+
+
+async def _store(queue: MemoryQueue, run: str, answer: Answer) -> None:
+    metadata, payload = answer_event(new_ulid(), answer.at), answer.encode()
     await queue.publish(metadata, payload)
-    wait = Wait(index=approval_index(approval.id), run=approval.run, name=wait_name(approval.id))
+    wait = Wait(index=approval_index(answer.approval), run=run, name=wait_name(answer.approval))
     await queue.waits.decide(wait, Outcome(event=KeptEvent(metadata=metadata, payload=payload)))
 
 

@@ -10,9 +10,9 @@
 The fixture ``tieline_project`` comes with the package; see docs/sdk/testing.md.
 """
 
+from tieline.events.asked_approval import AskedApproval
 from tieline.events.local_answers import ApprovalRefusedError
 from tieline.testing.answer import Answer
-from tieline.testing.asked_approval import AskedApproval
 from tieline.testing.described import AnswerNotDescribedError
 from tieline.testing.emulated_provider import EmulatedProvider
 from tieline.testing.event_attempt import DeadLetter, EventAttempt

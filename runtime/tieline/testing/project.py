@@ -27,6 +27,7 @@ from tieline.configuration.users import ConfiguredUsers
 from tieline.connectors.answers import AnswerChecks
 from tieline.connectors.caller import Connectors
 from tieline.context import Named, RunMetadata
+from tieline.events.asked_approval import AskedApproval
 from tieline.events.local_answers import Given, Person, answer_locally
 from tieline.events.memory import MemoryQueue
 from tieline.events.publisher import Publisher
@@ -46,7 +47,6 @@ from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span, Tracer
 from tieline.testing import project_configuration as made
 from tieline.testing.answer import Answer
-from tieline.testing.asked_approval import AskedApproval
 from tieline.testing.emulated_provider import EmulatedProvider, EmulatedTokens, ProjectSide
 from tieline.testing.event_attempt import DeadLetter, EventAttempt, is_outcome
 from tieline.testing.fake_connections import FakeConnection, UnexpectedRequestError

@@ -162,7 +162,7 @@ def test_who_may_not_is_403(
 
 def test_a_named_user_who_may_only_read_answers(deployed: Deployed, person: Callable[[str], Client]) -> None:
     viewer = person("viewer")
-    name = viewer.ok("GET", "/approvals?first=1") and viewer.at("/api/v2/me", method="GET").json["username"]
+    name = viewer.at("/api/v2/me").json["id"]
     approval = asked(deployed, by=(f"user:{name}",))
     assert listed(viewer, f"environment={deployed.environment}&answerable=true") == [approval.id]
     assert listed(deployed.client, f"environment={deployed.environment}&answerable=true") == []
@@ -174,7 +174,7 @@ def test_who_asked_is_refused_whatever_their_role(
     deployed: Deployed, person: Callable[[str], Client]
 ) -> None:
     admin = person("admin")
-    name = admin.at("/api/v2/me", method="GET").json["username"]
+    name = admin.at("/api/v2/me").json["id"]
     approval = asked(deployed, other_than=name)
     refused = answer(deployed, approval, admin)
     assert (refused.status, "Somebody else" in refused.json["message"]) == (403, True)
@@ -224,7 +224,6 @@ def nested(levels: int) -> Any:
         {"values": [1]},
         {"values": {"a": "x" * 17000}},
         {"values": nested(51)},
-        {"values": {"a": 2**70}},
     ],
     ids=lambda body: str(body)[:30],
 )
@@ -244,7 +243,7 @@ def test_texts_of_any_kind_come_back_as_they_are(deployed: Deployed) -> None:
 
 
 @pytest.mark.parametrize(
-    "identifier", ["x", "*", ">", "..", "%2E", new_id()[:-1], "*.x", f"{new_id()}.x", "%00", "ü" * 26]
+    "identifier", ["x", "*", ">", "..", "%2E", new_id()[:-1], "*.x", f"{new_id()}.x", "%00", "%C3%BC" * 26]
 )
 def test_an_id_that_is_none_is_not_found(deployed: Deployed, identifier: str) -> None:
     asked(deployed)

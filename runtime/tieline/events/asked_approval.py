@@ -1,4 +1,4 @@
-"""What tests see of approvals."""
+"""What tests and `tieline approvals --local` see of approvals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
