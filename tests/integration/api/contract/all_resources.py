@@ -106,7 +106,7 @@ def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: O
     error = RunError(type="ValueError", message=MARK)
     report(engine, client.organisation, environment, replace(run, id=new_id(), status="failed", error=error))
     issues = eventually("the issue", lambda: client.ok("GET", f"{at}/issues")["items"])
-    approval = ask(engine, EventStreams(client.organisation, environment), title=MARK, run=run.id)
+    approval = ask(engine, EventStreams(client.organisation, environment), title=MARK)
     connector = new_id()
     imported = import_into(client, connector, shop(info={"title": MARK, "version": "1"}), "one")
     assert imported.status == 201, imported.raw
