@@ -136,12 +136,15 @@ class RunWaits:
         self._steps.check_lease()
         if outcome is None:
             # Of those with the same index one is open at a time: the next event would end both.
-            if all(one.index != wait.index for one in self.open):
+            if self._is_first_open(wait):
                 self.open.append(wait)
             raise SuspendedRun(wait.until)
         if outcome.event is not None:
             self._taken.add(outcome.event.metadata.run)
         return outcome.event
+
+    def _is_first_open(self, wait: OpenWait) -> bool:
+        return all(one.index != wait.index for one in self.open)
 
     async def _ended(self, wait: OpenWait, approval: Approval | None, *, is_first: bool) -> Outcome | None:
         """How a wait has ended; None while it goes on."""
@@ -150,7 +153,8 @@ class RunWaits:
             return outcome
         if approval is not None:
             await self._store.ask(approval)
-        if (event := await self._store.find(wait)) is not None:
+        # Behind an open wait it would find what has ended that one, where a server that is behind does not know it yet.
+        if self._is_first_open(wait) and (event := await self._store.find(wait)) is not None:
             outcome = await self._store.decide(wait, Outcome(event=event))
         elif self._clock() >= wait.until:
             outcome = await self._store.decide(wait, Outcome())

@@ -68,8 +68,10 @@ class Api:
 class Simulation:
     """Runs that ask twice, and people who answer at any moment."""
 
-    def __init__(self, seed: int, *, keyed: bool, timeout: float, beside: bool = False) -> None:
-        self.engine = SimulatedEngine(seed)
+    def __init__(
+        self, seed: int, *, keyed: bool, timeout: float, beside: bool = False, behind: float = 0.0
+    ) -> None:
+        self.engine = SimulatedEngine(seed, behind=behind)
         self._keyed = keyed
         self._timeout = timeout
         self._beside = beside
@@ -212,3 +214,13 @@ async def test_each_approval_ends_once_and_wakes_its_run(seed: int, keyed: bool)
     await simulation.check_ended()
     simulation.check_woken()
     assert len(simulation.accepted) > 2
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
+@pytest.mark.parametrize("seed", range(4))
+async def test_servers_that_are_behind_lose_no_answer(seed: int, keyed: bool) -> None:
+    simulation = Simulation(seed, keyed=keyed, timeout=LONG, beside=seed % 2 == 0, behind=0.1)
+    await simulation.live(deaths=0.3)
+    await simulation.rest(simulation.engine.now + 20 * LONG)
+    await simulation.check_ended()
+    simulation.check_woken()
