@@ -189,10 +189,14 @@ def test_an_api_key_has_the_rights_of_its_user(deployed: Deployed) -> None:
     assert answer(deployed, approval, by_key).status == 404
     role = {"role": "editor", "subject": {"kind": "User", "name": made["subject"]}}
     client.ok("POST", "/role-bindings", role, status=201)
-    done = eventually(
-        "the role", lambda: (found := answer(deployed, approval, by_key)).status == 200 and found
-    )
-    assert done.json["answer"]["by"] == made["subject"]
+    found: list[Answer] = []
+
+    def is_answered() -> bool:
+        found.append(answer(deployed, approval, by_key))
+        return found[-1].status == 200
+
+    eventually("the role", is_answered)
+    assert found[-1].json["answer"]["by"] == made["subject"]
 
 
 def test_the_form_decides_which_values_an_approval_has(deployed: Deployed) -> None:
