@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from tieline.cli.options import (
 )
 from tieline.cli.remote.client import Client, Json, segment
 from tieline.cli.remote.lookup import find_project
-from tieline.cli.terminal import Output, age, details, local, note, say, show, styled
+from tieline.cli.terminal import Output, age, details, json_text, local, note, say, show, styled
 from tieline.events.asked_approval import AskedApproval
 from tieline.events.queue import EventsUnavailableError
 
@@ -170,20 +171,24 @@ def _show(found: Json, output: Output) -> None:
             "approval": found["id"],
             "title": found["title"],
             "state": styled(found["state"]),
-            "details": found.get("details"),
+            "details": _json(found.get("details")),
             "task": found["task"],
             "run": found["runId"],
             "for": ", ".join(found["by"]) or "role:tieline-editor",
             "other than": found.get("otherThan"),
-            "form": found.get("form"),
+            "form": _json(found.get("form")),
             "asked": local(found.get("askedAt")),
             "until": local(found.get("until")),
             "answered by": answer.get("by"),
             "answered at": local(answer.get("at")),
             "comment": answer.get("comment"),
-            "values": answer.get("values"),
+            "values": _json(answer.get("values")),
         },
     )
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json_text(value)
 
 
 def _answer_locally(approval: str, body: Json) -> None:
@@ -218,8 +223,6 @@ def _local_approval(approval: str) -> Json:
 
 def _local_approvals() -> list[Json]:
     """Oldest first."""
-    import time  # noqa: PLC0415
-
     from tieline.events.local_answers import kept_in  # noqa: PLC0415  (platform commands need not load it)
 
     try:
