@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tieline.events.queue import EventsUnavailableError
 from tieline.events.steps import RunSteps, SuspendedRun
 from tieline.events.wait_store import KeptEvent, OpenWait, Outcome, WaitStore
 from tieline.execution.ulids import new_ulid
@@ -21,6 +22,15 @@ class Place:
 
     in_order: bool | None = None
     handles_error: bool = False
+
+
+class _Turn:
+    """A wait that others with the same index stand behind."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.is_known = False
+        """Whether it has ended or goes on: not where that could not be found out."""
 
 
 IN_OWN_TASK = Place()
@@ -47,7 +57,7 @@ class RunWaits:
         self._clock = clock
         self._taken: set[str] = set()
         """Runs of the events that have ended waits of this run."""
-        self._turns: dict[str, asyncio.Event] = {}
+        self._turns: dict[str, _Turn] = {}
         """Ends of the latest waits, by index."""
         self.has_waited = False
         """Whether the code has waited for an event."""
@@ -71,7 +81,7 @@ class RunWaits:
         ``in_order`` and ``handles_error``: see ``RunSteps.begin``.
         """
         self.has_waited = True
-        before, turn = self._turns.get(index), asyncio.Event()
+        before, turn = self._turns.get(index), _Turn()
         self._turns[index] = turn
         try:
             step = await self._steps.begin(
@@ -85,7 +95,8 @@ class RunWaits:
                 step, {"index": index, "since": now - keep, "until": now + seconds}
             )
             if before is not None:
-                await before.wait()
+                await before.over.wait()
+                self._need_known(before)
             wait = OpenWait(
                 index=plan["index"],
                 run=self._run,
@@ -95,9 +106,14 @@ class RunWaits:
                 since=float(plan["since"]),
                 taken=frozenset(self._taken),
             )
-            return await self._result(wait, is_first=step.result is None)
+            found = await self._result(wait, is_first=step.result is None)
+            turn.is_known = True
+            return found
+        except SuspendedRun:
+            turn.is_known = True
+            raise
         finally:
-            turn.set()
+            turn.over.set()
 
     async def approve(
         self, title: str, work: str, seconds: float, asked: Asked, place: Place
@@ -142,6 +158,12 @@ class RunWaits:
         if outcome.event is not None:
             self._taken.add(outcome.event.metadata.run)
         return outcome.event
+
+    def _need_known(self, before: "_Turn") -> None:
+        """Raises RunTakenOver or EventsUnavailableError where an event may have ended the wait before, unknown here."""
+        self._steps.check_lease()
+        if not before.is_known:
+            raise EventsUnavailableError("What has become of an earlier wait for the same is not known")
 
     def _is_first_open(self, wait: OpenWait) -> bool:
         return all(one.index != wait.index for one in self.open)
