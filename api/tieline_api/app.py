@@ -72,6 +72,7 @@ from tieline_api.pod_api.packages import add_packages
 from tieline_api.pod_api.run_reports import add_run_reports
 from tieline_api.pod_api.schedules import add_schedules
 from tieline_api.pod_api.tokens import add_internal_tokens
+from tieline_api.runs.approvals import Approvals
 from tieline_api.runs.direct import DirectRuns
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.index import RunIndex
@@ -154,6 +155,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         connection_requests=ConnectionRequests(settings.egress, limits),
         histories=histories,
         runs=RunHistory(engine, environments, index, histories),
+        approvals=Approvals(environments),
         changes=changes,
         direct_runs=DirectRuns(engine, histories.counts),
         authentication=AuthenticatorChain(

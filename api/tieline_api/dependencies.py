@@ -29,6 +29,7 @@ from tieline_api.engine.limit_states import LimitStates
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.environment_calls import EnvironmentCalls
 from tieline_api.gc.secret_gc import SecretCollector
+from tieline_api.runs.approvals import Approvals
 from tieline_api.runs.direct import DirectRuns
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.reading import RunFollowers
@@ -106,6 +107,7 @@ class Dependencies:
     histories: RunFollowers
     """Read the run histories from the engine into this replica's index."""
     runs: RunHistory
+    approvals: Approvals
     changes: ChangeFeed
     """Changes in organisations, for watchers."""
     direct_runs: DirectRuns

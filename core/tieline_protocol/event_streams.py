@@ -19,7 +19,9 @@ request names, and checks no permission for it, so permissions alone do not keep
   ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted. Of waits (``tieline_protocol.waits``)
   it has ``run.<env>.~rule.<hash of the name>.<rule>`` for each way in which code waits for an event,
   ``run.<env>.~wait.<index>.<run>.<wait>.<key>`` for a wait, ``run.<env>.~kept.<index>.<run of the event>`` for an event
-  that runs can still wait for, and ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended;
+  that runs can still wait for, and ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended. Of approvals
+  (``tieline_protocol.approvals``) it has ``run.<env>.~approval.<approval>.<run>`` for what a run asks, and
+  ``run.<env>.~answered.<approval>`` for the outcome, which stays when the run has ended;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
 
 An environment has these once somebody who needs them is connected to its account (``EventStreams.is_needed_by``): a pod
@@ -248,6 +250,14 @@ class EventStreams:
     def outcome(self, run: str, wait: str) -> str:
         """The subject of how a wait ended. It is removed with the run's steps."""
         return f"run.{self._own}.{run}.step.~outcome.{wait}"
+
+    def approval(self, approval: str, run: str) -> str:
+        """The subject of what a run asks; ``*`` is any."""
+        return f"run.{self._own}.~approval.{approval}.{run}"
+
+    def answered(self, approval: str) -> str:
+        """The subject of how an approval ended; ``*`` is any."""
+        return f"run.{self._own}.~answered.{approval}"
 
     def dead(self, run: str) -> str:
         """The subject of a dead letter."""

@@ -8,10 +8,11 @@ import base64
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import orjson
 
+from tieline_protocol.approvals import ApprovalState
 from tieline_protocol.event_streams import MAX_HISTORY_BYTES
 from tieline_protocol.events import RunKind, WebhookRequest
 from tieline_protocol.run_tags import valid_tags
@@ -67,6 +68,20 @@ POD_DIED = RunError(type="PodDiedError", message="The pod ended in the middle of
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepApproval:
+    """What came of an approval that a step asked for, so far."""
+
+    id: str
+    state: ApprovalState
+    by: str = ""
+    """Who answered."""
+    at: float | None = None
+    """When."""
+    comment: str = ""
+    """Why."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepRecord:
     """A step that an attempt did or found done."""
 
@@ -77,6 +92,13 @@ class StepRecord:
     recorded: bool = False
     """Whether an earlier attempt had done it."""
     error: str | None = None
+    approval: StepApproval | None = None
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """From JSON. Raises TypeError and AttributeError for something else."""
+        approval = content.get("approval")
+        return cls(**{**content, "approval": StepApproval(**approval) if approval else None})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +243,7 @@ def _from_dict(content: dict[str, Any]) -> RunRecord:
             message=error["message"],
             upstream=UpstreamAnswer(**upstream) if upstream else None,
         )
-    known["steps"] = tuple(StepRecord(**step) for step in known.get("steps", ()))
+    known["steps"] = tuple(StepRecord.from_dict(step) for step in known.get("steps", ()))
     if tags := known.pop("tags", None):
         known["tags"] = valid_tags(tags)
     if request := known.get("request"):

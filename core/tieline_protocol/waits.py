@@ -27,6 +27,8 @@ KEEP_SECONDS = 3600.0
 """How long an event is found by waits that begin after it, unless the rule says otherwise."""
 MAX_KEEP_SECONDS = 7 * 86400.0
 MAX_WAIT_SECONDS = 30 * 86400.0
+TIMED_OUT = "Tieline-Timed-Out"
+"""The header of the outcome of a wait that no event ended in time."""
 
 
 class InvalidRuleError(ValueError):

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tieline.events.publisher import UnknownTaskError
     from tieline.events.queue import EventsUnavailableError, EventTooLargeError
     from tieline.events.retry import Reject, Retry, RetryLater
+    from tieline.events.run_approvals import ApprovalAnswer
     from tieline.events.run_events import UndeclaredWaitError
     from tieline.events.steps import StepsNotAvailableError, TooManyStepsError
     from tieline.execution.background import TooMuchBackgroundWorkError
@@ -80,6 +81,7 @@ __all__ = [
     "Accepted",
     "AccessToken",
     "Activation",
+    "ApprovalAnswer",
     "BulkError",
     "BulkResult",
     "ClientCertificate",
@@ -191,6 +193,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tieline.events.publisher": ("UnknownTaskError",),
     "tieline.events.queue": ("EventsUnavailableError", "EventTooLargeError"),
     "tieline.events.retry": ("Reject", "Retry", "RetryLater"),
+    "tieline.events.run_approvals": ("ApprovalAnswer",),
     "tieline.events.run_events": ("UndeclaredWaitError",),
     "tieline.events.steps": ("StepsNotAvailableError", "TooManyStepsError"),
     "tieline.execution.background": ("TooMuchBackgroundWorkError",),

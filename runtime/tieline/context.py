@@ -18,6 +18,7 @@ from tieline.credentials import AccessToken, Credentials, exposed
 from tieline.events.event import Event
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
+from tieline.events.run_approvals import ApprovalAnswer, Question
 from tieline.events.run_events import RunEvents
 from tieline.events.side_by_side import side_by_side
 from tieline.events.steps import RunSteps, StepsNotAvailableError, work_of
@@ -384,6 +385,37 @@ class Context(Generic[V]):
         ...         await ctx.step("remind", book, event.payload)
         """
         return await self._events.wait_for(name, match, timeout)
+
+    async def approve(
+        self,
+        title: str,
+        *,
+        details: Any = None,
+        by: Iterable[str] | None = None,
+        timeout: float | timedelta,  # noqa: ASYNC109  (the run ends meanwhile)
+        form: Mapping[str, Any] | None = None,
+        other_than: str | None = None,
+    ) -> ApprovalAnswer:
+        """Suspend the run until somebody approves or rejects, and return the answer, which is true if approved.
+
+        People see ``title`` and ``details`` (JSON data, at most 16 KiB and 50 levels, with known secrets masked) and
+        answer by REST or ``tieline approvals``. ``by`` says who may: ``role:tieline-editor``, ``user:NAME`` or
+        ``group:NAME``; by default whoever may edit the project. ``other_than`` is a user who may not. ``form`` is a
+        JSON Schema of values that the answer must have. After ``timeout`` (seconds, or a timedelta of at most 30 days)
+        the answer is ``timed_out``. The first answer counts. As in ``wait_for``, the code before it runs again.
+
+        Raises ValueError, TypeError, StepsNotAvailableError outside of runs that are tried again, TooManyStepsError
+        and EventsUnavailableError.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     answer = await ctx.approve("Book the order?", details=event.payload, timeout=timedelta(days=1))
+        ...     if answer.approved:
+        ...         await ctx.step("book", book, event.payload)
+        """
+        question = Question.of(
+            title, details=details, by=by, timeout=timeout, form=form, other_than=other_than
+        )
+        return await self._events.approve(question)
 
     async def gather(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run steps, waits and other coroutines side by side, and return their results in the order of ``work``.

@@ -18,6 +18,8 @@ from yarl import URL
 from tieline.context import Context, V
 from tieline.credentials import AccessToken, Credentials
 from tieline.events.event import Event
+from tieline.events.run_approvals import ApprovalAnswer, Question
+from tieline.events.run_waits import Place
 from tieline.events.steps import StepsNotAvailableError, work_of
 from tieline.execution.background import Work
 from tieline.execution.tags import TagValue
@@ -338,6 +340,23 @@ class SyncContext(Generic[V]):
             handles_error=sys.exception() is not None,
         )
         return _wait(waiting, self._loop)
+
+    def approve(
+        self,
+        title: str,
+        *,
+        details: Any = None,
+        by: Iterable[str] | None = None,
+        timeout: float | timedelta,
+        form: Mapping[str, Any] | None = None,
+        other_than: str | None = None,
+    ) -> ApprovalAnswer:
+        """Suspend the run until somebody approves or rejects, and return the answer; see Context.approve."""
+        question = Question.of(
+            title, details=details, by=by, timeout=timeout, form=form, other_than=other_than
+        )
+        place = Place(in_order=get_ident() == run_thread.get(), handles_error=sys.exception() is not None)
+        return _wait(self._context._events.approve(question, place), self._loop)
 
     @property
     def idempotency_key(self) -> str:

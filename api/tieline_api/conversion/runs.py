@@ -10,7 +10,7 @@ import orjson
 from tieline_api.conversion.projects import version_name
 from tieline_api.schemas import runs as rest
 from tieline_core.identity.ids import object_id, parse_id
-from tieline_protocol.run_records import RunError, StepRecord
+from tieline_protocol.run_records import RunError, StepApproval, StepRecord
 
 MAX_INLINE = 1024 * 1024
 """Bytes of an input in an answer."""
@@ -88,6 +88,17 @@ def step_to_rest(step: StepRecord) -> rest.RunStep:
         ended_at=_seconds(step.ended_at),
         recorded=step.recorded,
         error=step.error,
+        approval=_approval(step.approval) if step.approval else None,
+    )
+
+
+def _approval(approval: StepApproval) -> rest.StepApproval:
+    return rest.StepApproval(
+        id=approval.id,
+        state=approval.state,
+        answered_by=approval.by or None,
+        answered_at=_seconds(approval.at) if approval.at is not None else None,
+        comment=approval.comment or None,
     )
 
 

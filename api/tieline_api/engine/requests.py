@@ -3,14 +3,16 @@
 All that goes wrong becomes one of the errors of ``errors.py``.
 """
 
+import asyncio
 import json
 import logging
 from abc import ABC, abstractmethod
 from asyncio import timeout
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import nats.errors
+import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
@@ -76,6 +78,23 @@ class EngineRequests(ABC):
                 return None
             raise EngineUnavailableError
         return found
+
+    async def subjects(self, stream: str, subjects: str) -> Collection[str]:
+        """The subjects of a stream's messages, of those with wildcards: 100,000 at most. None where there is no stream.
+
+        Raises as ``ask``.
+        """
+        try:
+            answer = await self.request(f"$JS.API.STREAM.INFO.{stream}", {"subjects_filter": subjects})
+        except NoStreamError:
+            return ()
+        # There may be megabytes of it.
+        found: dict[str, Any] = await asyncio.to_thread(orjson.loads, answer.data)
+        if error := found.get("error"):
+            if error.get("code") == _NOT_FOUND_CODE:
+                return ()
+            raise EngineUnavailableError
+        return (found.get("state", {}).get("subjects") or {}).keys()
 
     async def message(self, stream: str, sequence: int) -> StoredMessage | None:
         """A message by its sequence number, None when it or the stream is gone. Raises as ``ask``."""

@@ -268,6 +268,11 @@ class RunHistory:
             lambda: self._index.waiting_tasks(streams.organisation, streams.environment, most)
         )
 
+    async def environments_with_events(self, organisation: str, environments: Sequence[str]) -> list[str]:
+        """Those of the environments that have runs of the event engine."""
+        await self._followers.need(organisation)
+        return await self._read(lambda: self._index.environments_with_events(organisation, environments))
+
     @staticmethod
     async def _read(question: Callable[[], T]) -> T:
         try:

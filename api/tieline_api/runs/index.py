@@ -163,6 +163,13 @@ class RunIndex:
             lambda connection: counts.waiting_tasks(connection, organisation, environment, most), empty={}
         )
 
+    def environments_with_events(self, organisation: str, environments: Sequence[str]) -> list[str]:
+        """See ``counts.environments_with_events``."""
+        return self._read(
+            lambda connection: counts.environments_with_events(connection, organisation, environments),
+            empty=[],
+        )
+
     def begin_decisions(self, organisation: str, created: str) -> int:
         """How far the organisation's stream of decisions about issues was read."""
 

@@ -10,12 +10,14 @@ import orjson
 
 from tieline_api.runs.model import KINDS
 from tieline_core.identity.ids import parse_id
+from tieline_protocol.approvals import MAX_COMMENT, STATES
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import (
     ENDED,
     InvalidRecordsError,
     RunError,
     RunRecord,
+    StepApproval,
     StepRecord,
     TooManyValuesError,
     UpstreamAnswer,
@@ -163,7 +165,7 @@ def steps_from_json(text: str, most: int) -> tuple[list[StepRecord], int]:
     """The last ``most`` steps of an attempt, which are kept as JSON, and how many are left out before them."""
     steps: list[dict[str, Any]] = orjson.loads(text) if text else []
     left_out = max(len(steps) - most, 0)
-    return [StepRecord(**step) for step in steps[left_out:]], left_out
+    return [StepRecord.from_dict(step) for step in steps[left_out:]], left_out
 
 
 def _error(error: RunError) -> RunError:
@@ -181,6 +183,16 @@ def _error(error: RunError) -> RunError:
     )
 
 
+def _approval(approval: StepApproval) -> StepApproval:
+    return StepApproval(
+        id=_text(approval.id, _MAX_ID),
+        state=approval.state if approval.state in STATES else "open",
+        by=_text(approval.by, _MAX_ID),
+        at=_seconds(approval.at) if approval.at is not None else None,
+        comment=_text(approval.comment, MAX_COMMENT),
+    )
+
+
 def _steps(steps: Iterable[StepRecord]) -> tuple[StepRecord, ...]:
     found: list[StepRecord] = []
     size = 0
@@ -192,8 +204,10 @@ def _steps(steps: Iterable[StepRecord]) -> tuple[StepRecord, ...]:
             ended_at=_seconds(step.ended_at),
             recorded=bool(step.recorded),
             error=_maybe_text(step.error, _MAX_TEXT),
+            approval=_approval(step.approval) if step.approval else None,
         )
-        size += len(clean.name) + len(clean.error or "") + 100
+        comment = clean.approval.comment if clean.approval else ""
+        size += len(clean.name) + len(clean.error or "") + len(comment) + 100
         if len(found) == MAX_STEPS or size > MAX_STEPS_BYTES:
             break
         found.append(clean)

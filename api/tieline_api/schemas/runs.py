@@ -15,6 +15,7 @@ from pydantic import (
 from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidOut
 from tieline_api.schemas.project_logs import TimeIn
 from tieline_core.documented_model import DocumentedModel
+from tieline_protocol.approvals import ApprovalState
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import RunStatus
 from tieline_protocol.run_tags import MAX_TAGS, MAX_VALUE, NAME_PATTERN, parse_tag
@@ -291,6 +292,21 @@ class RunPage(Rest):
     """Pass it as ``before`` for newer runs; absent at the beginning."""
 
 
+class StepApproval(Rest):
+    """What came of an approval that a step asked for, when its attempt ended."""
+
+    id: str
+    """The approval's id."""
+    state: ApprovalState
+    """``open``, ``approved``, ``rejected`` or ``timed_out``."""
+    answered_by: str | None = None
+    """Who answered."""
+    answered_at: TimeOut | None = None
+    """When they answered."""
+    comment: str | None = None
+    """Why, with secrets masked."""
+
+
 class RunStep(Rest):
     """A step that a run did."""
 
@@ -306,6 +322,8 @@ class RunStep(Rest):
     """Whether an earlier attempt had done it."""
     error: str | None = None
     """Why it failed."""
+    approval: StepApproval | None = None
+    """The approval that it asked for."""
 
 
 class RunAttempt(Rest):

@@ -5,6 +5,7 @@ import { POLLING_MS, useChange, useGet, usePages, usePolling } from "./queries";
 export type Run = Schemas["Run"];
 export type RunDetail = Schemas["RunDetail"];
 export type RunAttempt = Schemas["RunAttempt"];
+export type RunStep = Schemas["RunStep"];
 export type RunStatus = Run["status"];
 
 export const STATUSES: RunStatus[] = ["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"];

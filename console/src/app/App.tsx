@@ -16,6 +16,7 @@ import { find, OrganisationContext } from "./organisation";
 import { SignInAgain, useSigningInAgain } from "./SignInAgain";
 
 const RunsPage = page(() => import("../pages/RunsPage"));
+const ApprovalsPage = page(() => import("../pages/ApprovalsPage"));
 const IssuesPage = page(() => import("../pages/IssuesPage"));
 const IssuePage = page(() => import("../pages/IssuePage"));
 const ReleasePage = page(() => import("../pages/ReleasePage"));
@@ -96,6 +97,7 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
           <Route path="/:o/overview" component={OverviewPage} />
           <Route path="/:o/runs" component={RunsPage} />
           <Route path="/:o/issues" component={IssuesPage} />
+          <Route path="/:o/approvals" component={ApprovalsPage} />
           <Route path="/:o/projects/:project/issues/:issue">
             {({ project, issue }) => <IssuePage key={issue} project={project} issue={issue} />}
           </Route>

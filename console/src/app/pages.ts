@@ -15,6 +15,7 @@ export const PAGES: PageEntry[] = [
   { path: "projects", name: "Projects", icon: "projects", group: "Operate" },
   { path: "logs", name: "Logs", icon: "logs", group: "Operate" },
   { path: "dead-letters", name: "Events", icon: "events", group: "Operate" },
+  { path: "approvals", name: "Approvals", icon: "approvals", group: "Operate" },
   { path: "schedules", name: "Schedules", icon: "schedules", group: "Operate" },
   { path: "connections", name: "Connections", icon: "connections", group: "Build" },
   { path: "catalogue", name: "Catalogue", icon: "catalogue", group: "Build" },

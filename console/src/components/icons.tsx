@@ -6,6 +6,7 @@ const SHAPES = {
   connections: "M6.5 9.5l3-3M5 7L3.6 8.4a2.8 2.8 0 0 0 4 4L9 11M11 9l1.4-1.4a2.8 2.8 0 0 0-4-4L7 5",
   issues: "M8 2.5L14 13H2zM8 6.5v3M8 11.2v.2",
   events: "M8.7 2L4 9h3.5L7 14l5-7.5H8.4z",
+  approvals: "M3 3h10v10H3zM5.5 8.2l1.8 1.8 3.4-4",
   schedules: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zM8 5v3.2l2 1.3",
   systems: "M3 3h4v4H3zM9 9h4v4H9zM9 3h4v4H9zM3 9h4v4H3z",
   catalogue: "M3 2.5h8.5a1.5 1.5 0 0 1 1.5 1.5v9.5H4.5A1.5 1.5 0 0 1 3 12zM3 12a1.5 1.5 0 0 1 1.5-1.5H13M6 5.5h4",

@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import { useLogs } from "../api/logs";
 import { useProjects } from "../api/projects";
 import { useReleases } from "../api/releases";
-import { isOver, type RunAttempt, type RunDetail, useRun, useRunAction, useTrace } from "../api/runs";
+import { isOver, type RunAttempt, type RunDetail, type RunStep, useRun, useRunAction, useTrace } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Facts, Failure, Json, Loading, PageHead, Pre, Time } from "../components/basics";
 import { LogLines } from "../components/LogLines";
@@ -237,11 +237,24 @@ function Steps({ run }: { run: RunDetail }) {
             {visible(each.name)}
             {each.occurrence > 1 && <span className="dimmer"> #{each.occurrence}</span>}
             {each.error && <div className="dim small">{visible(each.error)}</div>}
+            {each.approval && <Approval approval={each.approval} />}
           </div>
           <span className="dim small">{duration(between(each.startedAt, each.endedAt))}</span>
         </div>
       ))}
     </Card>
+  );
+}
+
+function Approval({ approval }: { approval: NonNullable<RunStep["approval"]> }) {
+  return (
+    <div className="dim small">
+      {approval.state === "timed_out" ? "timed out" : approval.state}
+      {approval.answeredBy && ` by ${visible(approval.answeredBy)} `}
+      {approval.answeredAt && <Time value={approval.answeredAt} />}
+      {approval.comment && `: ${visible(approval.comment)}`}
+      {approval.state === "open" && <code> tieline approvals show {visible(approval.id)}</code>}
+    </div>
   );
 }
 

@@ -12,8 +12,8 @@ from nats.js.errors import APIError
 from tieline_engine import refusals
 from tieline_engine.publishing import Placement, placement
 from tieline_protocol import webhook_names
-from tieline_protocol.event_streams import EventStreams
-from tieline_protocol.events import EventMetadata
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE, TTL, EventStreams
+from tieline_protocol.events import HEADER, EventMetadata
 
 TASK_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 """What the name of an event's task looks like."""
@@ -81,6 +81,45 @@ async def publish_event(
         with contextlib.suppress(StreamFullError):
             await publish_token(jetstream, streams, metadata.key_hash, seconds=seconds)
     return stored
+
+
+async def publish_answer(
+    jetstream: JetStreamContext,
+    streams: EventStreams,
+    answer: EventMetadata,
+    payload: bytes,
+    *,
+    seconds: float,
+) -> None:
+    """Stores an answer to an approval, by which a pod wakes the run. Raises StreamFullError and nats-py's errors."""
+    placed = placement(streams, answer)
+    await _publish(jetstream, placed.subject, payload, placed.headers, stream=placed.stream, seconds=seconds)
+
+
+async def decide_approval(
+    jetstream: JetStreamContext,
+    streams: EventStreams,
+    approval: str,
+    answer: EventMetadata,
+    payload: bytes,
+    *,
+    keep: float,
+    seconds: float,
+) -> bool:
+    """Stores an answer as the outcome of an approval for ``keep`` seconds; False where it has one.
+
+    Raises as ``publish_answer``.
+    """
+    headers = {HEADER: answer.header(), EXPECTED_SEQUENCE: "0", TTL: f"{round(keep)}s"}
+    try:
+        await _publish(
+            jetstream, streams.answered(approval), payload, headers, stream=streams.runs, seconds=seconds
+        )
+    except APIError as error:
+        if error.err_code in refusals.WRONG_SEQUENCE:
+            return False
+        raise
+    return True
 
 
 async def _accepted_before(

@@ -309,12 +309,13 @@ def _management_mappings() -> dict[str, str]:
 
 
 def _api_permissions(streams: EventStreams) -> Permissions:
-    """What the API does in an environment: publish, read, remove single events and runs, and cancel."""
+    """What the API does in an environment: publish, read, remove single events and runs, cancel, answer approvals."""
     return Permissions(
         publish=(
             *streams.queue_subjects,
             streams.waiting(">"),
             streams.cancelled("*"),
+            streams.answered("*"),
             streams.control,
             *(f"$JS.API.STREAM.INFO.{stream}" for stream in streams.names),
             *(f"$JS.API.DIRECT.GET.{stream}" for stream in streams.names),

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from tieline.cli.commands import (
+    approvals,
     catalogue,
     connect,
     connections,
@@ -72,6 +73,7 @@ app.command("logs", rich_help_panel=OBSERVE)(logs.logs)
 app.add_typer(runs.runs, name="runs", rich_help_panel=OBSERVE)
 app.command("replay", rich_help_panel=OBSERVE)(runs.replay)
 app.add_typer(issues.issues, name="issues", rich_help_panel=OBSERVE)
+app.add_typer(approvals.approvals, name="approvals", rich_help_panel=OBSERVE)
 app.add_typer(traces.traces, name="traces", rich_help_panel=OBSERVE)
 app.command("call", rich_help_panel=OBSERVE)(events.call)
 app.add_typer(events.events, name="events", rich_help_panel=OBSERVE)

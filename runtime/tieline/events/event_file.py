@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS waits (
   kind TEXT, place TEXT, name TEXT, metadata TEXT NOT NULL, content BLOB NOT NULL, expires REAL NOT NULL,
   saved_at REAL NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (kind, place, name)
 );
+CREATE TABLE IF NOT EXISTS answers (approval TEXT PRIMARY KEY, run TEXT NOT NULL, content BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS ids (id TEXT PRIMARY KEY, seen REAL NOT NULL);
 """
 
@@ -186,6 +187,20 @@ class EventFile:
             )
             for kind, place, name, metadata, content, expires, saved_at, number in rows
         ]
+
+    def leave_answer(self, approval: str, run: str, content: bytes) -> None:
+        """Leave an answer to an approval for the process that runs the events, unless there is one."""
+        with self._database() as database:
+            database.execute(
+                "INSERT OR IGNORE INTO answers (approval, run, content) VALUES (?, ?, ?)",
+                (approval, run, content),
+            )
+
+    def take_answers(self) -> list[tuple[str, bytes]]:
+        """The answers that were left, each with the run that it is for. They are deleted."""
+        with self._database() as database:
+            rows = database.execute("DELETE FROM answers RETURNING run, content").fetchall()
+        return [(run, content) for run, content in rows]
 
     def events(self) -> list[SavedEvent]:
         """All events, in the order in which they became ready."""

@@ -7,6 +7,7 @@ from tieline.events.event import parsed_payload
 from tieline.events.queue import EventQueue
 from tieline.events.retry import Reject
 from tieline.events.wait_store import KeptEvent, Outcome, Wait, WaitStore
+from tieline_protocol.approvals import Answer, approval_index
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.waits import WaitRule, payload_size_problem
 
@@ -52,12 +53,21 @@ class EventMatching:
                 done.add(rule.id)
                 index = rule.index_of(content, metadata.user)
                 if index is not None:
-                    woken |= {(one.run, one.name): one for one in await self._end(event, index, rule)}
+                    woken |= {
+                        (one.run, one.name): one for one in await self._end(event, index, keep=rule.keep)
+                    }
             rules = [one for one in await self._waits.rules(metadata.task) if one.id not in done]
         return list(woken.values())
 
-    async def _end(self, event: KeptEvent, index: str, rule: WaitRule) -> Sequence[Wait]:
-        kept = await self._waits.keep(index, event, rule.keep)
+    async def end_approval(self, metadata: EventMetadata, payload: bytes) -> Sequence[Wait]:
+        """End the approval that an answer is for, and wake its run. Raises EventsUnavailableError, and
+        InvalidApprovalError for what is no answer."""
+        answer = Answer.decode(payload)
+        event = KeptEvent(metadata=_kept(metadata), payload=payload)
+        return await self._end(event, approval_index(answer.approval), keep=0)
+
+    async def _end(self, event: KeptEvent, index: str, *, keep: float) -> Sequence[Wait]:
+        kept = await self._waits.keep(index, event, keep)
         waits = await self._waits.waits(index, before=kept)
         ended: list[Wait] = []
         for start in range(0, len(waits), _AT_ONCE):

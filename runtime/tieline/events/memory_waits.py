@@ -14,14 +14,18 @@ from tieline.events.wait_store import (
     OpenWait,
     Outcome,
     Wait,
+    approval_seconds,
 )
+from tieline_protocol.approvals import Approval, wait_name
 from tieline_protocol.events import HEADER, EventMetadata
 from tieline_protocol.waits import WaitRule
 
 if TYPE_CHECKING:
     from tieline.events.event_file import EventFile  # pods do not need SQLite
 
-WaitRow = Literal["rule", "kept", "wait", "outcome"]
+WaitRow = Literal["rule", "kept", "wait", "outcome", "approval", "answered"]
+_ALL = ""
+"""The place of approvals and their outcomes, which outlive their run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,12 +100,24 @@ class MemoryWaits:
         rows = [row for row in self._live("wait", index) if row.number < before]
         return [Wait(**json.loads(row.content)) for row in rows]
 
+    async def ask(self, approval: Approval) -> None:
+        """See WaitStore."""
+        if all(row.name != approval.id for row in self._live("approval", _ALL)):
+            seconds = approval_seconds(approval, self._clock())
+            self._save("approval", _ALL, approval.id, content=approval.encode(), seconds=seconds)
+
+    def approvals(self) -> list[tuple[Approval, Outcome | None]]:
+        """All approvals that are kept, oldest first, with their outcomes."""
+        found = [Approval.decode(row.content) for row in self._live("approval", _ALL)]
+        return [(one, self._outcome("answered", _ALL, wait_name(one.id))) for one in found]
+
     async def begin(self, waits: Collection[OpenWait]) -> None:
         """See WaitStore."""
         for wait in waits:
             kept = await self.find(wait)
             if kept is not None:
                 await self.decide(wait, Outcome(event=kept))
+            if kept is not None or await self.outcome(wait) is not None:
                 self._wake(wait.run)
                 continue
             content = {"index": wait.index, "run": wait.run, "name": wait.name, "key_hash": wait.key_hash}
@@ -119,12 +135,16 @@ class MemoryWaits:
         metadata, payload = "", b""
         if outcome.event is not None:
             metadata, payload = outcome.event.metadata.header(), outcome.event.payload
-        self._save("outcome", wait.run, wait.name, metadata, payload, seconds=RECORD_SECONDS)
+        kind, place = _outcome_place(wait)
+        self._save(kind, place, wait.name, metadata, payload, seconds=RECORD_SECONDS)
         return outcome
 
     async def outcome(self, wait: Wait) -> Outcome | None:
         """See WaitStore."""
-        row = self._rows.get(("outcome", wait.run), {}).get(wait.name)
+        return self._outcome(*_outcome_place(wait), wait.name)
+
+    def _outcome(self, kind: WaitRow, place: str, name: str) -> Outcome | None:
+        row = self._rows.get((kind, place), {}).get(name)
         if row is None:
             return None
         return Outcome(event=_event(row) if row.metadata else None)
@@ -184,6 +204,10 @@ class MemoryWaits:
             self._file.remove_wait_row(kind, place, name)
         if not rows:
             self._rows.pop((kind, place), None)
+
+
+def _outcome_place(wait: Wait) -> tuple[WaitRow, str]:
+    return ("outcome", wait.run) if wait.approval is None else ("answered", _ALL)
 
 
 def _name(wait: Wait) -> str:

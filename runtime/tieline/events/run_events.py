@@ -8,7 +8,8 @@ from typing import Any
 from tieline.errors import TielineError
 from tieline.events.event import Event, event_of
 from tieline.events.publisher import Publisher
-from tieline.events.run_waits import RunWaits
+from tieline.events.run_approvals import ApprovalAnswer, Question, RunApprovals
+from tieline.events.run_waits import IN_OWN_TASK, Place, RunWaits
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
 from tieline.execution.ulids import derived_ulid
 from tieline.plain_json import encode
@@ -47,15 +48,16 @@ class RunEvents:
         user: str | None,
         steps: RunSteps | None = None,
         waits: RunWaits | None = None,
+        approvals: RunApprovals | None = None,
         published: Sequence[str] = (),
     ) -> None:
-        """``waits``: of a version whose code declares waits. ``published``: hashes of what earlier attempts of the run
-        have published."""
+        """``published``: hashes of what earlier attempts of the run have published."""
         self._publisher = publisher
         self._run = run
         self._user = user
         self._steps = steps
         self._waits = waits
+        self._approvals = approvals
         self._earlier = Counter(published)
         self._published = list(published)
         self._places: Counter[str] = Counter()
@@ -148,6 +150,12 @@ class RunEvents:
             handles_error=handles_error,
         )
         return None if found is None else event_of(found.metadata, found.payload)
+
+    async def approve(self, question: Question, place: Place = IN_OWN_TASK) -> ApprovalAnswer:
+        """See ``Context.approve``."""
+        if self._approvals is None:
+            raise StepsNotAvailableError
+        return await self._approvals.approve(question, place)
 
     async def step(self, name: str, call: Callable[[], Any], *, work: str = "") -> Any:
         """See ``Context.step``; ``call`` returns a value, or something to await. ``work`` is from ``work_of``."""

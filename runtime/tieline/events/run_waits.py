@@ -1,11 +1,40 @@
-"""Waits of a run for events: each is recorded as a step, and has one outcome in all attempts."""
+"""Waits of a run for events and answers: each is recorded as a step, and has one outcome in all attempts."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from tieline.events.queue import EventsUnavailableError
 from tieline.events.steps import RunSteps, SuspendedRun
 from tieline.events.wait_store import KeptEvent, OpenWait, Outcome, WaitStore
+from tieline.execution.ulids import new_ulid
+from tieline_protocol.approvals import Answer, Approval, InvalidApprovalError, approval_index, wait_name
 from tieline_protocol.event_streams import hashed
+from tieline_protocol.run_records import StepApproval
+
+Asked = Callable[[str, float, float], Approval]
+"""Makes an approval of its id, and of when it was asked and ends."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where code asks for a step; see ``RunSteps.begin``."""
+
+    in_order: bool | None = None
+    handles_error: bool = False
+
+
+class _Turn:
+    """A wait that others with the same index stand behind."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.is_known = False
+        """Whether it has ended or goes on: not where that could not be found out."""
+
+
+IN_OWN_TASK = Place()
+"""Of code that is no plain function."""
 
 
 class RunWaits:
@@ -28,7 +57,7 @@ class RunWaits:
         self._clock = clock
         self._taken: set[str] = set()
         """Runs of the events that have ended waits of this run."""
-        self._turns: dict[str, asyncio.Event] = {}
+        self._turns: dict[str, _Turn] = {}
         """Ends of the latest waits, by index."""
         self.has_waited = False
         """Whether the code has waited for an event."""
@@ -52,7 +81,7 @@ class RunWaits:
         ``in_order`` and ``handles_error``: see ``RunSteps.begin``.
         """
         self.has_waited = True
-        before, turn = self._turns.get(index), asyncio.Event()
+        before, turn = self._turns.get(index), _Turn()
         self._turns[index] = turn
         try:
             step = await self._steps.begin(
@@ -66,7 +95,8 @@ class RunWaits:
                 step, {"index": index, "since": now - keep, "until": now + seconds}
             )
             if before is not None:
-                await before.wait()
+                await before.over.wait()
+                self._need_known(before)
             wait = OpenWait(
                 index=plan["index"],
                 run=self._run,
@@ -76,31 +106,97 @@ class RunWaits:
                 since=float(plan["since"]),
                 taken=frozenset(self._taken),
             )
-            return await self._result(wait, is_first=step.result is None)
+            found = await self._result(wait, is_first=step.result is None)
+            turn.is_known = True
+            return found
+        except SuspendedRun:
+            turn.is_known = True
+            raise
         finally:
-            turn.set()
+            turn.over.set()
 
-    async def _result(self, wait: OpenWait, *, is_first: bool) -> KeptEvent | None:
-        outcome = await self._ended(wait, is_first=is_first)
+    async def approve(
+        self, title: str, work: str, seconds: float, asked: Asked, place: Place
+    ) -> KeptEvent | None:
+        """The answer to an approval; None after ``seconds``. Ends the attempt with SuspendedRun until then.
+
+        ``work`` is what it asks, by which it is recognised in a later version.
+        """
+        self.has_waited = True
+        step = await self._steps.begin(
+            f"approve: {title}",
+            work=hashed(f"approve {work}"),
+            in_order=place.in_order,
+            handles_error=place.handles_error,
+        )
+        now = self._clock()
+        plan = await self._steps.finish(step, {"approval": new_ulid(), "asked": now, "until": now + seconds})
+        approval = asked(plan["approval"], float(plan["asked"]), float(plan["until"]))
+        wait = OpenWait(
+            index=approval_index(approval.id),
+            run=self._run,
+            name=wait_name(approval.id),
+            key_hash=self._key_hash,
+            until=approval.until,
+            since=0.0,
+        )
+        self._steps.annotate(step, StepApproval(id=approval.id, state="open"))
+        answer = await self._result(wait, is_first=step.result is None, approval=approval)
+        self._steps.annotate(step, _answered(approval.id, answer))
+        return answer
+
+    async def _result(
+        self, wait: OpenWait, *, is_first: bool, approval: Approval | None = None
+    ) -> KeptEvent | None:
+        outcome = await self._ended(wait, approval, is_first=is_first)
         self._steps.check_lease()
         if outcome is None:
             # Of those with the same index one is open at a time: the next event would end both.
-            if all(one.index != wait.index for one in self.open):
+            if self._is_first_open(wait):
                 self.open.append(wait)
             raise SuspendedRun(wait.until)
         if outcome.event is not None:
             self._taken.add(outcome.event.metadata.run)
         return outcome.event
 
-    async def _ended(self, wait: OpenWait, *, is_first: bool) -> Outcome | None:
+    def _need_known(self, before: "_Turn") -> None:
+        """Raises RunTakenOver or EventsUnavailableError where an event may have ended the wait before, unknown here."""
+        self._steps.check_lease()
+        if not before.is_known:
+            raise EventsUnavailableError("What has become of an earlier wait for the same is not known")
+
+    def _is_first_open(self, wait: OpenWait) -> bool:
+        return all(one.index != wait.index for one in self.open)
+
+    async def _ended(self, wait: OpenWait, approval: Approval | None, *, is_first: bool) -> Outcome | None:
         """How a wait has ended; None while it goes on."""
         outcome = None if is_first else await self._store.outcome(wait)
         if outcome is not None:
             return outcome
-        if (event := await self._store.find(wait)) is not None:
+        if approval is not None:
+            await self._store.ask(approval)
+        # Behind an open wait it would find what has ended that one, where a server that is behind does not know it yet.
+        if self._is_first_open(wait) and (event := await self._store.find(wait)) is not None:
             outcome = await self._store.decide(wait, Outcome(event=event))
         elif self._clock() >= wait.until:
             outcome = await self._store.decide(wait, Outcome())
         if outcome is not None and not is_first:
             await self._store.close(wait)
         return outcome
+
+
+def _answered(approval: str, event: KeptEvent | None) -> StepApproval:
+    """What the run's record says of an approval that has ended."""
+    if event is None:
+        return StepApproval(id=approval, state="timed_out")
+    try:
+        answer = Answer.decode(event.payload)
+    except InvalidApprovalError:
+        return StepApproval(id=approval, state="rejected")
+    return StepApproval(
+        id=approval,
+        state="approved" if answer.approved else "rejected",
+        by=answer.name or answer.by,
+        at=answer.at,
+        comment=answer.comment,
+    )

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,7 @@ from tieline.events.retry import Reject
 from tieline.events.run_store import KeptStep, RunStore, RunTakenOver, StepPlace, StepsClaim
 from tieline.plain_json import encode
 from tieline_protocol.event_streams import hashed
-from tieline_protocol.run_records import StepRecord
+from tieline_protocol.run_records import StepApproval, StepRecord
 
 MAX_STEPS = 1000
 MAX_RESULT_BYTES = 1024 * 1024
@@ -255,6 +255,12 @@ class RunSteps:
         self._order.end(step.place)
         self._add(step)
         return json.loads(content)
+
+    def annotate(self, step: BegunStep, approval: StepApproval) -> None:
+        """Say in the step's record what came of an approval."""
+        for number, record in enumerate(self.records):
+            if (record.name, record.occurrence) == (step.name, step.occurrence):
+                self.records[number] = replace(record, approval=approval)
 
     def _kept(self, step: BegunStep, result: bytes) -> KeptStep:
         return KeptStep(

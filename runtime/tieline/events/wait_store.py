@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tieline_protocol.approvals import KEPT_SECONDS, WAIT_PREFIX, Approval
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.waits import WaitRule
 
@@ -19,6 +20,11 @@ AFTER_WAIT_SECONDS = 86400.0
 
 RECORD_SECONDS = 60 * 86400.0
 """How long rules and outcomes are kept, unless they are written or removed again."""
+
+
+def approval_seconds(approval: Approval, now: float) -> float:
+    """How long an approval is kept from now on."""
+    return max(approval.until - now, 0) + KEPT_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +67,11 @@ class Wait:
     key_hash: str | None = None
     """Of the run's event, where it has a key."""
 
+    @property
+    def approval(self) -> str | None:
+        """The id of the approval whose answer ends it; None for a wait for an event."""
+        return self.name.removeprefix(WAIT_PREFIX) if self.name.startswith(WAIT_PREFIX) else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenWait(Wait):
@@ -102,6 +113,9 @@ class WaitStore(Protocol):
     async def waits(self, index: str, *, before: int) -> Sequence[Wait]:
         """All waits that had begun when an event was kept. Those that begin later find it themselves, unless it has
         ended an earlier wait of their run."""
+
+    async def ask(self, approval: Approval) -> None:
+        """Show people what a run asks, unless it is shown already. It is shown until long after its time."""
 
     async def begin(self, waits: Collection[OpenWait]) -> None:
         """Begin waits of a run whose next attempt is stored for their timeout. One that has ended already wakes the

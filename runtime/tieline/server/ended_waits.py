@@ -10,6 +10,7 @@ from tieline.events.wait_store import Wait
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement
 from tieline.telemetry.metrics import Outcome
+from tieline_protocol.approvals import ANSWER_TASK, InvalidApprovalError
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import StepRecord
 from tieline_protocol.waits import WaitRule
@@ -46,6 +47,8 @@ class EndedWaits:
     async def end(self, attempt: Attempt, *, has_task: bool) -> Outcome | None:
         """End the waits for an event. None where its task is to run, or no runs can wait for it."""
         metadata = attempt.metadata
+        if metadata.kind == "event" and metadata.task == ANSWER_TASK:
+            return await self._end_approval(attempt)
         # Of an event with a task, the first attempt ends the waits.
         if metadata.kind != "event" or (has_task and (metadata.attempt > 1 or metadata.has_steps)):
             return None
@@ -68,6 +71,23 @@ class EndedWaits:
             for wait in woken[:_MOST_WOKEN]
         ]
         return await self._settlement.succeed(attempt)
+
+    async def _end_approval(self, attempt: Attempt) -> Outcome:
+        """Wake the run that an answer is for. The history has the answer with that run."""
+        woken: Sequence[Wait] = ()
+
+        async def end() -> None:
+            nonlocal woken
+            woken = await self._matching.end_approval(attempt.metadata, attempt.delivery.payload)
+
+        try:
+            await self._settlement.settled(end)
+        except InvalidApprovalError as error:
+            logger.warning("An answer to an approval was dropped: %s", error)
+        attempt.decided = True
+        await self._settlement.settled(attempt.delivery.done)
+        logger.info("An answer to an approval woke %d waiting runs", len(woken))
+        return "succeeded"
 
     async def _end(self, metadata: EventMetadata, payload: bytes, *, has_task: bool) -> Sequence[Wait] | None:
         """The waits that the event ended; None where no runs can wait for it.

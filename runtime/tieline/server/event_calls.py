@@ -11,6 +11,7 @@ from tieline.errors import TielineError, reason
 from tieline.events.event import Event, event_of
 from tieline.events.queue import EventQueue, EventsUnavailableError
 from tieline.events.retry import Reject
+from tieline.events.run_approvals import RunApprovals
 from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, StepsChanged, SuspendedRun
@@ -111,20 +112,26 @@ class EventCalls:
             version=self._version,
             idempotency_run=metadata.idempotency_run,
         )
-        if self._tasks.waits:
-            attempt.waits = RunWaits(
-                self._queue.waits,
-                attempt.steps,
-                run=metadata.run,
-                key_hash=attempt.delivery.key_hash,
-                clock=self._clock,
-            )
+        attempt.waits = RunWaits(
+            self._queue.waits,
+            attempt.steps,
+            run=metadata.run,
+            key_hash=attempt.delivery.key_hash,
+            clock=self._clock,
+        )
         attempt.events = events = RunEvents(
             self._calls.publisher,
             run=metadata.run,
             user=metadata.user,
             steps=attempt.steps,
             waits=attempt.waits,
+            approvals=RunApprovals(
+                attempt.waits,
+                run=metadata.run,
+                task=metadata.task,
+                user=metadata.user,
+                mask=self._calls.tracer.redact.for_run,
+            ),
             published=metadata.published,
         )
         delivery = WebhookDelivery(id=metadata.event_id) if metadata.kind == "webhook" else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from tieline.errors import ConfigurationError, reason
 from tieline.events.deferred import DeferredQueue
 from tieline.events.history import HistoryWriter
+from tieline.events.local_answers import take_answers
 from tieline.events.memory import MemoryQueue
 from tieline.events.publisher import Publisher
 from tieline.events.queue import EventQueue, EventsUnavailableError
@@ -65,6 +66,7 @@ class EventServer:
         self._awaiting: asyncio.Task[None] | None = None
         self._delivering: asyncio.Task[None] | None = None
         self._declaring: asyncio.Task[None] | None = None
+        self._answering: asyncio.Task[None] | None = None
         self._writing: list[asyncio.Task[None]] = []
 
     @property
@@ -115,6 +117,8 @@ class EventServer:
             self._delivering = asyncio.create_task(self._deliver(runs, capacity))
         elif isinstance(self.queue, MemoryQueue):
             self._delivering = asyncio.create_task(self.queue.run(runs.run, capacity=capacity))
+            if self.queue.file is not None:
+                self._answering = asyncio.create_task(take_answers(self.queue, self.queue.file))
 
     async def _declare(self) -> None:
         """Declare the waits of this version to all pods, once a day: declarations expire."""
@@ -149,7 +153,7 @@ class EventServer:
 
     async def stop(self) -> None:
         """Begin with no more events."""
-        await cancel_and_wait(self._delivering, self._declaring)
+        await cancel_and_wait(self._delivering, self._declaring, self._answering)
 
     async def drain(self, seconds: float) -> None:
         """Wait for those under way, for ``seconds`` at most; what is not done then comes again."""

@@ -397,7 +397,12 @@ class EventSettlement:
         metadata, now, redact = attempt.metadata, self._clock(), self._redact()
         mask = redact.for_run
         steps: tuple[StepRecord, ...] = tuple(
-            replace(step, name=mask(step.name), error=step.error and mask(step.error))
+            replace(
+                step,
+                name=mask(step.name),
+                error=step.error and mask(step.error),
+                approval=step.approval and replace(step.approval, comment=mask(step.approval.comment)),
+            )
             for step in (attempt.steps.records if attempt.steps else attempt.woken)
         )
         return RunRecord(

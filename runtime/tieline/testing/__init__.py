@@ -10,6 +10,8 @@
 The fixture ``tieline_project`` comes with the package; see docs/sdk/testing.md.
 """
 
+from tieline.events.asked_approval import AskedApproval
+from tieline.events.local_answers import ApprovalRefusedError
 from tieline.testing.answer import Answer
 from tieline.testing.described import AnswerNotDescribedError
 from tieline.testing.emulated_provider import EmulatedProvider
@@ -22,6 +24,8 @@ from tieline.testing.tagged_runs import TaggedRun
 __all__ = [
     "Answer",
     "AnswerNotDescribedError",
+    "ApprovalRefusedError",
+    "AskedApproval",
     "DeadLetter",
     "EmulatedProvider",
     "EventAttempt",

@@ -27,6 +27,8 @@ from tieline.configuration.users import ConfiguredUsers
 from tieline.connectors.answers import AnswerChecks
 from tieline.connectors.caller import Connectors
 from tieline.context import Named, RunMetadata
+from tieline.events.asked_approval import AskedApproval
+from tieline.events.local_answers import Given, Person, answer_locally
 from tieline.events.memory import MemoryQueue
 from tieline.events.publisher import Publisher
 from tieline.http_client import retries
@@ -52,6 +54,7 @@ from tieline.testing.fake_limits import FakeLimits
 from tieline.testing.isolation import LoopThread, loaded
 from tieline.testing.log_capture import LogCapture, LogEntry
 from tieline.testing.tagged_runs import DirectRecords, TaggedRun, tagged_runs
+from tieline_protocol.approvals import roles_below
 
 T = TypeVar("T")
 
@@ -351,6 +354,33 @@ class Project:
             attempts += self.run_events()
         self._offset += max(until - self.now(), 0.0)
         return attempts
+
+    @property
+    def approvals(self) -> list[AskedApproval]:
+        """What runs have asked by ``ctx.approve``, oldest first."""
+        return [
+            AskedApproval.of(approval, outcome, self.now())
+            for approval, outcome in self._queue.waits.approvals()
+        ]
+
+    def answer(
+        self,
+        approval: AskedApproval,
+        *,
+        approved: bool,
+        by: str = "test",
+        role: str | None = "tieline-editor",
+        groups: Iterable[str] = (),
+        comment: str = "",
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Approve or reject, as somebody of this name, role and groups does by REST; ``run_events`` continues the run.
+
+        Raises ApprovalRefusedError where the platform would refuse it.
+        """
+        person = Person(name=by, roles=roles_below(role), groups=tuple(groups))
+        given = Given(approved=approved, comment=comment, values=values)
+        self._wait(answer_locally(self._queue, approval.id, person, given, now=self.now()))
 
     @property
     def dead_letters(self) -> list[DeadLetter]:

@@ -66,6 +66,8 @@ from tests.harness.clients.answers.projects import (
     WebhookAnswer,
 )
 from tests.harness.clients.answers.runs import (
+    Approval,
+    Approvals,
     Backlog,
     EventAccepted,
     Issue,
@@ -200,6 +202,9 @@ ANSWERS: Mapping[str, Any] = {
     "replayRuns": RunsAffected,
     "cancelRuns": RunsAffected,
     "discardRuns": RunsAffected,
+    "listApprovals": Approvals,
+    "getApproval": Approval,
+    "answerApproval": Approval,
     "listIssues": Issues,
     "listProjectIssues": Issues,
     "getIssue": IssueDetail,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -13,7 +14,9 @@ from nats.aio.msg import Msg
 from tests.harness.processes.nats_server import NatsServer
 from tieline_core.engine.state_streams import ensure_state
 from tieline_core.engine.streams import StreamLimits, ensure_history
-from tieline_protocol.event_streams import PODS, EventStreams
+from tieline_core.identity.ids import new_id
+from tieline_protocol.approvals import Approval
+from tieline_protocol.event_streams import PODS, TTL, EventStreams
 from tieline_protocol.run_records import RunRecord, encode
 
 T = TypeVar("T")
@@ -81,6 +84,27 @@ def report(engine: NatsServer, organisation: str, environment: str, *records: Ru
         await client.jetstream(timeout=5).publish(streams.history, encode(records))
 
     with_engine(engine, publish, streams, pod=True)
+
+
+def ask(engine: NatsServer, streams: EventStreams, **fields: Any) -> Approval:
+    """What a run of the environment asks, as its pod stores it."""
+    now = time.time()
+    content = {
+        "id": new_id(),
+        "run": new_id(),
+        "task": "refund.requested",
+        "title": "Refund?",
+        "asked_at": now,
+        "until": now + 3600,
+    }
+    approval = Approval(**{**content, **fields})
+
+    async def store(client: Nats) -> None:
+        subject = streams.approval(approval.id, approval.run)
+        await client.jetstream(timeout=5).publish(subject, approval.encode(), headers={TTL: "3600s"})
+
+    with_engine(engine, store, streams, pod=True)
+    return approval
 
 
 def fetched(engine: NatsServer, streams: EventStreams, stream: str, *, seconds: float = 2.0) -> list[Msg]:

@@ -188,6 +188,8 @@ FORBIDDEN = [
     f"$JS.API.STREAM.UPDATE.{OWN.queue}",
     OTHER.step("run1", "fetch", 1),
     OTHER.dead("run1"),
+    OTHER.approval("approval1", "run1"),
+    OTHER.answered("approval1"),
     OTHER.history,
     STRANGER.event("orders", "run1"),
     STRANGER.history,
@@ -478,11 +480,19 @@ async def test_the_api_signs_users_that_may_do_what_it_does_and_no_more(engine: 
     run = new_id()
     stored = await client.jetstream().publish(OWN.event("orders", run), b"one")
     assert await client.jetstream().delete_msg(OWN.queue, stored.seq)
+    assert await client.jetstream().publish(OWN.answered(run), b"{}")
     assert refused == []
-    for subject in (f"$JS.API.STREAM.DELETE.{OWN.queue}", OWN.history, OWN.step(run, "fetch", 1)):
+    subjects = (
+        f"$JS.API.STREAM.DELETE.{OWN.queue}",
+        OWN.history,
+        OWN.step(run, "fetch", 1),
+        OWN.approval(run, run),
+        OTHER.answered(run),
+    )
+    for subject in subjects:
         with pytest.raises(nats.errors.TimeoutError):
             await client.request(subject, b"{}", timeout=0.3)
-    assert len(refused) == 3
+    assert len(refused) == len(subjects)
     await client.close()
     # Elsewhere the key signs nothing: neither the platform's account nor pods' rights.
     for elsewhere in (signer, AccountSigner(engine.trust.account.public_key, engine.trust.api)):

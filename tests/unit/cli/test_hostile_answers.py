@@ -62,6 +62,23 @@ RUN = {
     "key": ATTACK,
     "traceId": ATTACK,
 }
+APPROVAL = {
+    "id": ID,
+    "projectId": ID,
+    "environmentId": ID,
+    "runId": ID,
+    "task": ATTACK,
+    "title": ATTACK,
+    "details": {ATTACK: [ATTACK]},
+    "by": [ATTACK],
+    "otherThan": ATTACK,
+    "form": {ATTACK: ATTACK},
+    "askedAt": ATTACK,
+    "until": TIME,
+    "state": ATTACK,
+    "answer": {"approved": True, "by": ATTACK, "at": ATTACK, "comment": ATTACK, "values": {ATTACK: ATTACK}},
+    "mayAnswer": True,
+}
 LOG = {
     "timestamp": TIME,
     "severity": "INFO",
@@ -142,6 +159,7 @@ ANSWERS = {
     },
     f"store/{ID}/kv/list": {"data": [{"key": [ATTACK, ATTACK]}]},
     f"store/{ID}/kv/x": {"value": json.dumps(ATTACK)},
+    "approvals": {"items": [APPROVAL]},
     f"projects/{ID}/environments/call": {
         "status": 200,
         "headers": {ATTACK: [ATTACK]},
@@ -157,6 +175,8 @@ READS = [
     ("logs",),
     ("runs", "list"),
     ("runs", "show", ID),
+    ("approvals", "list"),
+    ("approvals", "show", ID),
     ("traces", "list"),
     ("traces", "show", ID),
     ("templates", "list"),

@@ -13,6 +13,7 @@ from tieline_protocol.run_records import (
     InvalidRecordsError,
     RunError,
     RunRecord,
+    StepApproval,
     StepRecord,
     TooManyValuesError,
     UpstreamAnswer,
@@ -84,7 +85,16 @@ def test_records_come_back() -> None:
         queued_at=1.5,
         at=9.0,
         error=RunError(type="UpstreamError", message="away", upstream=UpstreamAnswer(status=500, body="no")),
-        steps=[StepRecord(name="book", occurrence=1, started_at=1.0, ended_at=2.0, error="x")],
+        steps=[
+            StepRecord(name="book", occurrence=1, started_at=1.0, ended_at=2.0, error="x"),
+            StepRecord(
+                name="approve: Refund?",
+                occurrence=1,
+                started_at=1.0,
+                ended_at=2.0,
+                approval=StepApproval(id="a", state="rejected", by="ann", at=1.5, comment="no"),
+            ),
+        ],
         input=b"\x00\xff",
         request=WebhookRequest(method="POST", path="/orders?a=1", headers=[("A", "b")]),
     )

@@ -21,12 +21,12 @@ from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.deliveries import Leases
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.queue import EngineQueue
-from tieline.events.matching import EventMatching
 from tieline.events.queue import Delivery, EventsUnavailableError
 from tieline.events.retry import Retry
 from tieline.events.run_store import RunTakenOver
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, SuspendedRun
+from tieline.server.ended_waits import EndedWaits
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement
 from tieline.telemetry.redaction import Redactor
@@ -289,12 +289,13 @@ class SimulatedPod:
         self.queue.leases = Leases(connection, seconds=LEASE, clock=engine.clock)
         self.queue.keys = KeyedEvents(self.queue, self.queue.leases)
         self.queue._handle = self._run
-        self._matching = EventMatching(self.queue, {rule.name: [rule] for rule in rules})
         self._rules = rules
         history = SimpleNamespace(add=engine.history.append, write=self._write)
         self._settlement = EventSettlement(
             self.queue, cast(Any, history), redact=Redactor, version="v1", clock=engine.clock
         )
+        own = {rule.name: [rule] for rule in rules}
+        self._ended_waits = EndedWaits(self.queue, self._settlement, own, clock=engine.clock)
         self._running: dict[str, asyncio.Future[None]] = {}
 
     async def start(self) -> None:
@@ -345,9 +346,7 @@ class SimulatedPod:
         try:
             if (metadata.has_steps or attempt.number > 1) and await settlement.settle_ended(attempt):
                 return
-            if await self._matching.concerns(metadata.task, has_task=False):
-                await self._matching.end_waits(metadata, delivery.payload)
-                await settlement.succeed(attempt)
+            if await self._ended_waits.end(attempt, has_task=False) is not None:
                 return
             await delivery.begins(kills)
             attempt.steps = steps = RunSteps(

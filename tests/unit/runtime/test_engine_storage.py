@@ -13,6 +13,7 @@ from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.deliveries import Leases
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.queue import EngineQueue
+from tieline.events.engine.run_storage import RunState
 from tieline.events.engine.storage import EngineStorage
 from tieline.events.engine.waiting_limit import WaitingLimit
 from tieline.events.queue import EventsUnavailableError, QueueFullError
@@ -136,8 +137,8 @@ async def test_an_event_that_moves_to_another_key_is_no_duplicate() -> None:
 
 async def test_an_event_that_a_pod_began_with_may_have_steps() -> None:
     class Runs:
-        async def state(self, run: str) -> tuple[EventMetadata, float]:
-            return KEYED, 0
+        async def state(self, run: str) -> RunState:
+            return RunState(KEYED, 0, begins_waits=False, number=1)
 
     storage = _Storage(_Engine())
     storage.runs = Runs()  # type: ignore[assignment]

@@ -1,16 +1,27 @@
 """The events of ``tieline run`` outlive the process that accepted them."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
 from tieline.events import event_file
 from tieline.events.event_file import EventFile
+from tieline.events.local_answers import (
+    ApprovalRefusedError,
+    Given,
+    Person,
+    kept_in,
+    leave_answer,
+    take_answers,
+)
 from tieline.events.memory import MemoryQueue
 from tieline.events.queue import Delivery, EventsUnavailableError
 from tieline.events.run_store import KeptStep
 from tieline.events.wait_store import KeptEvent, OpenWait, Outcome, Wait
+from tieline.execution.ulids import new_ulid
+from tieline_protocol.approvals import ANSWER_TASK, Answer, Approval, approval_index, wait_name
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.waits import WaitRule
 
@@ -48,6 +59,50 @@ class Process:
 
     def runs(self) -> list[str]:
         return [one.metadata.run for one in self.begun]
+
+
+async def test_an_answer_that_was_left_wakes_its_run_in_the_process_that_has_it(tmp_path: Path) -> None:
+    process = Process(tmp_path)
+    process.now = time.time()
+    await process.start()
+    await process.publish("a")
+    await process.settled()
+    (delivery,) = process.begun
+    approval = Approval(
+        id=new_ulid(),
+        run=new_ulid(),
+        task="t",
+        title="Go on?",
+        asked_at=process.now,
+        until=9e9,
+        by=("user:ann",),
+    )
+    await process.queue.waits.ask(approval)
+    wait = OpenWait(
+        index=approval_index(approval.id), run="a", name=wait_name(approval.id), until=9e9, since=0
+    )
+    await delivery.wait(delivery.metadata, 9e9, [wait])
+    file = EventFile(tmp_path / "events.db")
+    ((asked, outcome),) = kept_in(file).approvals()
+    assert (asked, outcome) == (approval, None)
+    with pytest.raises(ApprovalRefusedError, match="user:ann"):
+        await leave_answer(file, approval.id, Person(name="bob"), Given(approved=True))
+    await leave_answer(file, approval.id, Person(name="ann"), Given(approved=True, comment="ok"))
+    assert process.queue.file is not None
+    taking = asyncio.create_task(take_answers(process.queue, process.queue.file))
+    await process.settled()
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    # The answer is an event, whose handler wakes the run.
+    assert [one.metadata.task for one in process.begun] == ["t", ANSWER_TASK]
+    given = Answer.decode(process.begun[-1].payload)
+    assert (given.by, given.comment) == ("ann", "ok")
+    ((_, outcome),) = kept_in(file).approvals()
+    assert outcome is not None
+    with pytest.raises(ApprovalRefusedError, match="ann has approved it"):
+        await leave_answer(file, approval.id, Person(name="ann"), Given(approved=False))
+    assert file.take_answers() == []
+    await process.end()
 
 
 async def test_what_was_accepted_runs_in_the_next_process_in_order_by_key(tmp_path: Path) -> None:

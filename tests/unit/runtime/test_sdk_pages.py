@@ -23,7 +23,7 @@ from tieline import Retry
 from tieline.cli.type_stubs import variables_types
 from tieline.configuration.api_tokens import AccessTokens
 from tieline.configuration.snapshot import Connection
-from tieline.testing import Project
+from tieline.testing import ApprovalRefusedError, AskedApproval, Project
 from tieline_protocol.runtime_image import HOLDS
 
 FOLDER = Path(__file__).parents[3] / "docs" / "sdk"
@@ -74,6 +74,7 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def accept": test_an_accepted_order_is_tried_again_with_one_key,
         "async def parcel_sent": test_a_parcel_is_registered_once_and_a_review_asked_for_three_days_later,
         "async def order_placed": test_an_order_is_shipped_once_it_is_paid,
+        "async def credit(": test_a_credit_has_the_limit_that_finance_has_approved,
         "async def approved_refund": test_a_refund_is_paid_once_somebody_approves_it,
         "async def trip_planned": test_offers_are_asked_for_side_by_side,
         "async def deliver": test_the_pages_test_of_a_delivery_passes,
@@ -301,28 +302,61 @@ def test_an_order_is_shipped_once_it_is_paid(serve: Serve) -> None:
     assert project.waiting_events == 0
 
 
+def test_a_credit_has_the_limit_that_finance_has_approved(serve: Serve) -> None:
+    project = serve(example("async def credit("))
+    erp = project.connection("erp")
+    erp.on("PUT", "/customers/7/limit").answer(204)
+    erp.on("POST", "/customers/{id}/notes").answer(204)
+    for customer in ("7", "8", "9"):
+        project.publish("credit.requested", {"customer": customer, "requestedBy": "ann"})
+    project.run_events()
+    first, second, _ = project.approvals
+    assert (first.title, first.details["customer"]) == ("Give 7 credit?", "7")
+    refused: list[dict[str, Any]] = [
+        {"by": "bob", "values": {"limit": 5000}},
+        {"by": "ann", "groups": ["finance"], "values": {"limit": 5000}},
+        {"by": "bob", "groups": ["finance"], "values": {"limit": 50000}},
+    ]
+    for person in refused:
+        with pytest.raises(ApprovalRefusedError):
+            project.answer(first, approved=True, **person)
+    project.answer(first, approved=True, by="bob", groups=["finance"], values={"limit": 5000})
+    project.answer(second, approved=False, by="bob", groups=["finance"], comment="Too soon")
+    project.advance(timedelta(days=4))
+    sent = [(request.path, request.json()) for request in erp.requests]
+    assert sorted(sent, key=str) == [
+        ("/customers/7/limit", {"limit": 5000}),
+        ("/customers/8/notes", {"text": "Too soon"}),
+        ("/customers/9/notes", {"text": "Nobody has decided"}),
+    ]
+
+
 def test_a_refund_is_paid_once_somebody_approves_it(serve: Serve) -> None:
     project = serve(example("async def approved_refund"))
-    project.connection("back-office", credentials=[api_key("header")])
     chat, bank = project.connection("chat"), project.connection("bank")
     chat.on("POST", "/messages").answer(204)
-    for refund in ("R-0", "R-1"):
+    for refund in ("R-0", "R-2"):
         bank.on("PUT", f"/refunds/{refund}").answer(204)
-    quick = {"refund": "R-0", "approved": True, "by": "ann"}
-    assert project.post("/decisions", caller="back-office", json=quick).status == 202
-    project.advance(timedelta(minutes=10))
+
+    def asked(refund: str) -> AskedApproval:
+        return [one for one in project.approvals if one.details["id"] == refund][-1]
+
     for refund in ("R-0", "R-1", "R-2", "R-3"):
         project.publish("refund.requested", {"id": refund, "amount": "480", "customer": refund})
+    project.run_events()
+    project.answer(asked("R-0"), approved=True, by="ann")
     project.advance(timedelta(hours=30))
-    for refund, approved in (("R-1", True), ("R-2", False)):
-        decision = {"refund": refund, "approved": approved, "by": "bob"}
-        assert project.post("/decisions", caller="back-office", json=decision).status == 202
+    project.answer(asked("R-1"), approved=False, by="bob")
+    project.advance(timedelta(hours=20))
+    with pytest.raises(ApprovalRefusedError):
+        project.answer(asked("R-2"), approved=True, by="bob")
+    project.answer(asked("R-2"), approved=True, by="eve", groups=["finance-leads"])
     project.advance(timedelta(days=3))
     assert [request.json() for request in bank.requests] == [
-        {"amount": "480", "approvedBy": approver} for approver in ("ann", "bob")
+        {"amount": "480", "approvedBy": approver} for approver in ("ann", "eve")
     ]
     told = [request.json()["text"].split(" ")[0] for request in chat.requests]
-    assert [told.count(word) for word in ("Please", "Reminder:", "Last", "No")] == [4, 3, 1, 2]
+    assert [told.count(word) for word in ("Please", "Reminder:", "Escalation:", "No")] == [4, 3, 2, 2]
     assert project.waiting_events == 0
 
 

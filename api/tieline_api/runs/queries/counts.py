@@ -70,3 +70,11 @@ def waiting_tasks(
         (organisation, environment, most),
     )
     return dict(rows.fetchall())
+
+
+def environments_with_events(
+    connection: sqlite3.Connection, organisation: str, environments: Sequence[str]
+) -> list[str]:
+    """Those of the environments that have runs of the event engine."""
+    question = "select 1 from runs where organisation = ? and environment = ? and direct = 0 limit 1"
+    return [one for one in environments if connection.execute(question, (organisation, one)).fetchone()]

@@ -124,11 +124,15 @@ class KeyedEvents:
             return None
         state = await storage.runs.state(metadata.run) if may_have_state else None
         if state is not None:
-            metadata, until = state
             # Were it moved to another key, what is kept would be removed, and it would count as ended.
-            metadata = replace(metadata, has_steps=True)
-            if until > storage.clock():
-                await storage.schedule_token(key_hash, until + lease.engine_ahead)
+            metadata = replace(state.metadata, has_steps=True)
+            # Whoever died then did not die with the event.
+            crashed = crashed and not state.begins_waits
+            if state.until > storage.clock() and not state.begins_waits:
+                await storage.schedule_token(key_hash, state.until + lease.engine_ahead)
+                if not await storage.runs.is_current(state):
+                    # Somebody has woken the run, and may have made the token come before it was scheduled here.
+                    await storage.schedule_token(key_hash, storage.clock())
                 await storage.remove_if_cancelled(metadata.run, storage.streams.waiting_key(key_hash))
                 return None
         delivery = KeyedDelivery(
@@ -196,9 +200,11 @@ class KeyedDelivery:
     async def wait(self, metadata: EventMetadata, until: float, waits: Collection[OpenWait] = ()) -> bool:
         """See Delivery. Its key waits with it."""
         storage = self._storage
-        await self._save_state(metadata, until)
+        await self._save_state(metadata, until, begins_waits=bool(waits))
         await storage.schedule_token(self.key_hash, until + self._lease.engine_ahead)
-        await storage.waits.begin(waits)
+        if waits:
+            await storage.waits.begin(waits)
+            await storage.runs.waits_have_begun(metadata.run)
         waiting = storage.streams.waiting_key(self.key_hash)
         if await storage.remove_if_cancelled(metadata.run, waiting):
             await self.done()
@@ -230,6 +236,6 @@ class KeyedDelivery:
         """See Delivery. Whoever gets the key's next token looks for its oldest event."""
         self.settled = self.waits = True
 
-    async def _save_state(self, metadata: EventMetadata, until: float) -> None:
-        await self._storage.runs.save_state(metadata, until)
+    async def _save_state(self, metadata: EventMetadata, until: float, *, begins_waits: bool = False) -> None:
+        await self._storage.runs.save_state(metadata, until, begins_waits=begins_waits)
         self._has_state = True

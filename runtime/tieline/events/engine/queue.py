@@ -239,10 +239,10 @@ class _QueueDelivery:
             return 0
         state = await self._storage.runs.state(self.metadata.run)
         # What is kept may be of an attempt that ended by itself since.
-        if state is None or state[0].attempt != self.metadata.attempt:
+        if state is None or state.metadata.attempt != self.metadata.attempt:
             return 1
-        self._was_released = state[0].interruptions == RELEASED
-        return state[0].interruptions + 1
+        self._was_released = state.metadata.interruptions == RELEASED
+        return state.metadata.interruptions + 1
 
     async def begins(self, interruptions: int) -> None:
         """See Delivery."""

@@ -4,7 +4,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tieline.events.engine.connection import RefusedByEngineError, parsed
 from tieline.events.engine.stored_messages import (
@@ -25,6 +25,7 @@ logger = logging.getLogger("tieline.events")
 _EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
 """The header with another subject than the message's own, which may have wildcards."""
 UNTIL_HEADER = "Tieline-Until"
+_WAITS_HEADER = "Tieline-Waits"
 _STEP_HEADER = "Tieline-Step"
 """Has the step's name, hash of work and version, as JSON in ASCII."""
 _STEP_PARTS = 4
@@ -36,6 +37,19 @@ _INTERRUPTION_TTL = "24h"
 RELEASED = -1
 """In the place of the number of interruptions: whoever had the event let go of it alive, so that the next one counts
 none."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What the next attempt of a run has to know."""
+
+    metadata: EventMetadata
+    until: float
+    """When it is to be tried again; 0 for now."""
+    begins_waits: bool
+    """Whether the pod that wrote this has not begun its waits yet: it may have died, and missed what ends them."""
+    number: int
+    """Of the message."""
 
 
 class RunStorage:
@@ -160,17 +174,40 @@ class RunStorage:
             return False if error.code in WRONG_SEQUENCE else None
         return True
 
-    async def state(self, run: str) -> tuple[EventMetadata, float] | None:
+    async def state(self, run: str) -> RunState | None:
         """What ``save_state`` kept. Raises InvalidEventError, too."""
         found = await self._connection.get(f"{self._streams.runs}.{self._streams.run_state(run)}")
         if found is None:
             return None
         headers = found.headers or {}
-        return EventMetadata.parse(headers), float(headers.get(UNTIL_HEADER, 0))
+        return RunState(
+            EventMetadata.parse(headers),
+            float(headers.get(UNTIL_HEADER, 0)),
+            begins_waits=_WAITS_HEADER in headers,
+            number=int(headers["Nats-Sequence"]),
+        )
 
-    async def save_state(self, metadata: EventMetadata, until: float) -> None:
+    async def is_current(self, state: RunState) -> bool:
+        """Whether nobody has written the state since it was read. It is written again, so that the engine says so."""
+        content = {HEADER: state.metadata.header(), **_about(state.until, begins_waits=state.begins_waits)}
+        expected = {EXPECTED_SEQUENCE: str(state.number)}
+        subject = self._streams.run_state(state.metadata.run)
+        try:
+            parsed(await self._connection.request(subject, b"", headers={**content, **expected}))
+        except RefusedByEngineError as error:
+            # Where there is no room, nobody else can have written it.
+            return error.code not in WRONG_SEQUENCE
+        return True
+
+    async def waits_have_begun(self, run: str) -> None:
+        """Note it in the state, unless somebody has woken the run since."""
+        state = await self.state(run)
+        if state is not None and state.begins_waits:
+            await self.is_current(replace(state, begins_waits=False))
+
+    async def save_state(self, metadata: EventMetadata, until: float, *, begins_waits: bool = False) -> None:
         """Keep what the next attempt of a run has to know."""
-        more = {UNTIL_HEADER: f"{until:.3f}", TTL: STEPS_TTL}
+        more = _about(until, begins_waits=begins_waits)
         subject = self._streams.run_state(metadata.run)
         await first_that_fits(
             metadata, lambda one: self._messages.store(subject, b"", {HEADER: one.header(), **more})
@@ -180,6 +217,12 @@ class RunStorage:
         """Keep that the pod which lets go of an event did not die with it, if there is room. Raises nothing."""
         with contextlib.suppress(EventsUnavailableError):
             await self.save_state(replace(metadata, interruptions=RELEASED), 0)
+
+
+def _about(until: float, *, begins_waits: bool) -> dict[str, str]:
+    """The headers of a state beside its metadata."""
+    waits = {_WAITS_HEADER: "1"} if begins_waits else {}
+    return {UNTIL_HEADER: f"{until:.3f}", TTL: STEPS_TTL, **waits}
 
 
 def _kept(step: StepPlace, headers: Mapping[str, str], result: bytes) -> KeptStep:

@@ -25,9 +25,11 @@ from tieline.events.wait_store import (
     OpenWait,
     Outcome,
     Wait,
+    approval_seconds,
 )
 from tieline_engine.publishing import schedule
 from tieline_engine.refusals import TOO_LARGE, WRONG_SEQUENCE
+from tieline_protocol.approvals import Approval
 from tieline_protocol.event_streams import (
     EXPECTED_SEQUENCE,
     NO_KEY,
@@ -36,7 +38,7 @@ from tieline_protocol.event_streams import (
     subject_parts,
 )
 from tieline_protocol.events import HEADER, MESSAGE_ID, EventMetadata, InvalidEventError
-from tieline_protocol.waits import MAX_RULES, InvalidRuleError, WaitRule
+from tieline_protocol.waits import MAX_RULES, TIMED_OUT, InvalidRuleError, WaitRule
 
 _AT_ONCE = 16
 """Waits that are read at the same time."""
@@ -46,7 +48,6 @@ _RECORD_TTL = f"{round(RECORD_SECONDS)}s"
 _MOST_KEPT = 100
 """Events with the same index that a wait looks at together: first the oldest, then the newest."""
 _TIME = "Nats-Time-Stamp"
-_TIMED_OUT = "Tieline-Timed-Out"
 
 
 class WaitStorage:
@@ -133,6 +134,13 @@ class WaitStorage:
     async def _is_before(self, subject: str, number: int) -> bool:
         found = await self._present(self._streams.runs, subject)
         return found is not None and _number(found) < number
+
+    async def ask(self, approval: Approval) -> None:
+        """See WaitStore."""
+        ttl = f"{round(approval_seconds(approval, self._clock()))}s"
+        subject = self._streams.approval(approval.id, approval.run)
+        # An earlier attempt has stored it where that is refused.
+        await self._unless_changed(subject, approval.encode(), {TTL: ttl, EXPECTED_SEQUENCE: "0"})
 
     async def begin(self, waits: Collection[OpenWait]) -> None:
         """See WaitStore."""
@@ -302,6 +310,8 @@ class WaitStorage:
         return self._streams.wait(wait.index, wait.run, wait.name, wait.key_hash)
 
     def _outcome(self, wait: Wait) -> str:
+        if wait.approval is not None:
+            return self._streams.answered(wait.approval)
         return self._streams.outcome(wait.run, wait.name)
 
 
@@ -311,12 +321,12 @@ class _WrongSequenceError(Exception):
 
 def _written(outcome: Outcome) -> tuple[bytes, dict[str, str]]:
     if outcome.event is None:
-        return b"", {_TIMED_OUT: "1"}
+        return b"", {TIMED_OUT: "1"}
     return outcome.event.payload, {HEADER: outcome.event.metadata.header()}
 
 
 def _read(found: Msg) -> Outcome:
-    if _TIMED_OUT in (found.headers or {}):
+    if TIMED_OUT in (found.headers or {}):
         return Outcome()
     event = _event(found)
     if event is None:

@@ -1,6 +1,6 @@
 """Types of answers about runs, issues, releases and metrics."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -161,6 +161,44 @@ class IssueDetail(Issue):
 class Issues(Strict):
     total_count: int
     items: list[Issue]
+    next: str | None = None
+    prev: str | None = None
+
+
+ApprovalState = Literal["open", "approved", "rejected", "timed_out", "withdrawn"]
+
+
+class ApprovalAnswer(Strict):
+    approved: bool
+    by: str
+    at: Time
+    name: str | None = None
+    comment: str | None = None
+    values: dict[str, Any] | None = None
+
+
+class Approval(Strict):
+    id: Ulid
+    project_id: Ulid
+    environment_id: Ulid
+    run_id: Ulid
+    task: str
+    title: str
+    by: list[str]
+    asked_at: Time
+    until: Time
+    state: ApprovalState
+    may_answer: bool
+    user: str | None = None
+    details: Any = None
+    other_than: str | None = None
+    form: dict[str, Any] | None = None
+    answer: ApprovalAnswer | None = None
+
+
+class Approvals(Strict):
+    total_count: int
+    items: list[Approval]
     next: str | None = None
     prev: str | None = None
 

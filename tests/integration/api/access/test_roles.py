@@ -26,6 +26,7 @@ MAY = {
         getActivationConnection getStaticVariables listConnectors getConnector listConnectorVersions getConnectorVersion
         searchOperations listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
         listRuns listProjectRuns getRun listIssues listProjectIssues getIssue listReleases getRelease
+        listApprovals getApproval answerApproval
         getMetricsSummary getProjectsMetricsSummary
         listSchedulers getScheduler listLateSchedulers listOrganisationSchedulers
         getStoreValue listStoreKeys countStoreKeys

@@ -8,7 +8,7 @@ from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
-from tests.integration.api.engine_objects import make_streams, report
+from tests.integration.api.engine_objects import ask, make_streams, report
 from tests.integration.api.objects import (
     API_KEY,
     MAIN,
@@ -24,6 +24,7 @@ from tests.integration.api.resources.test_connectors import import_into, shop
 from tests.integration.api.resources.test_releases import release, reports
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.run_records import RunError, RunRecord
 
 STORE_KEY = "orders/A-1001"
@@ -105,6 +106,7 @@ def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: O
     error = RunError(type="ValueError", message=MARK)
     report(engine, client.organisation, environment, replace(run, id=new_id(), status="failed", error=error))
     issues = eventually("the issue", lambda: client.ok("GET", f"{at}/issues")["items"])
+    approval = ask(engine, EventStreams(client.organisation, environment), title=MARK)
     connector = new_id()
     imported = import_into(client, connector, shop(info={"title": MARK, "version": "1"}), "one")
     assert imported.status == 201, imported.raw
@@ -143,6 +145,7 @@ def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: O
             "path": "orders",
             "run_id": run.id,
             "issue_id": issues[0]["id"],
+            "approval_id": approval.id,
             "release": "1",
             "binding_id": binding["id"],
             "channel_id": channel["id"],

@@ -34,6 +34,7 @@ BROUGHT = [
     if not {
         "connector_id",
         "run_id",
+        "approval_id",
         "issue_id",
         "release",
         "scheduler_id",

@@ -24,7 +24,7 @@ from tieline_api.runs.records import read_records
 from tieline_api.runs.tables import VERSION
 from tieline_api.runs.writing import IndexedMessage
 from tieline_core.identity.ids import new_id
-from tieline_protocol.run_records import POD_DIED, RunError, RunRecord, StepRecord, encode
+from tieline_protocol.run_records import POD_DIED, RunError, RunRecord, StepApproval, StepRecord, encode
 
 ORGANISATION, OTHER = new_id(), new_id()
 ENVIRONMENTS = (new_id(), new_id())
@@ -597,3 +597,29 @@ def test_a_file_with_the_tables_of_another_release_is_built_anew(tmp_path: Path)
 def test_the_version_of_the_tables_is_one_that_sqlite_keeps() -> None:
     """SQLite keeps 31 bits, and has 0 in a new file."""
     assert 0 < VERSION < 2**31
+
+
+def test_a_step_says_who_has_answered_its_approval(index: RunIndex) -> None:
+    given = StepApproval(id=new_id(), state="approved", by="ann", at=NOW, comment="x" * 5000)
+    step = StepRecord(name="approve: Refund?", occurrence=1, started_at=NOW, ended_at=NOW, approval=given)
+    take(index, [record(status="succeeded", attempt=1, steps=[step])])
+    (run,) = listed(index)
+    ((found,),) = [one.steps for one in attempts(index, run)]
+    assert found.approval is not None
+    assert replace(found.approval, comment="") == replace(given, comment="")
+    assert 900 < len(found.approval.comment) <= 1001
+
+
+@pytest.mark.parametrize("approval", [7, [1], {"id": 7, "state": "open"}, {"id": "a"}, {"x": 1}])
+def test_a_record_with_what_is_no_approval_is_left_out(approval: Any) -> None:
+    content = orjson.loads(encode([record(status="dead", attempt=1)]))
+    content[0]["steps"] = [
+        {"name": "s", "occurrence": 1, "started_at": NOW, "ended_at": NOW, "approval": approval}
+    ]
+    assert read_records(orjson.dumps(content))[0] == []
+
+
+def test_environments_with_events_are_those_whose_runs_the_engine_ran(index: RunIndex) -> None:
+    take(index, [record()])
+    assert index.environments_with_events(ORGANISATION, ENVIRONMENTS) == [ENVIRONMENTS[0]]
+    assert index.environments_with_events(OTHER, ENVIRONMENTS) == []

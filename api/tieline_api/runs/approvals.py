@@ -1,0 +1,159 @@
+"""Approvals as the streams of environments have them: what runs ask, and how that ended."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tieline_api.engine.environments import EnvironmentEngines
+from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
+from tieline_api.engine.requests import TIMEOUT, EngineRequests
+from tieline_common.backoff import exponential, jitter
+from tieline_core.engine.publisher import decide_approval, publish_answer
+from tieline_core.identity.ids import new_id, parse_id
+from tieline_protocol.approvals import (
+    KEPT_SECONDS,
+    Answer,
+    Approval,
+    ApprovalState,
+    InvalidApprovalError,
+    answer_event,
+)
+from tieline_protocol.event_streams import EventStreams, subject_parts
+from tieline_protocol.waits import TIMED_OUT
+
+MOST = 1000
+"""Approvals of a list that are looked at, the newest ones."""
+_AT_ONCE = 16
+_READ_ATTEMPTS = 8
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalRef:
+    """Where an approval is. Ids begin with the time."""
+
+    id: str
+    environment: str
+    is_answered: bool
+    """Whether it has an outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredApproval:
+    """An approval with its outcome."""
+
+    environment: str
+    approval: Approval
+    answer: Answer | None = None
+    timed_out: bool = False
+    """Whether its run has noticed that nobody answered in time."""
+
+    def state(self, now: float, *, run_ended: bool) -> ApprovalState:
+        """What became of it."""
+        if self.answer is not None:
+            return "approved" if self.answer.approved else "rejected"
+        if self.timed_out:
+            return "timed_out"
+        if run_ended:
+            return "withdrawn"
+        return "open" if now < self.approval.until else "timed_out"
+
+
+class Approvals:
+    """Approvals of environments. Methods raise ApiError."""
+
+    def __init__(self, environments: EnvironmentEngines) -> None:
+        self._environments = environments
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def refs(self, organisation: str, environments: Collection[str]) -> list[ApprovalRef]:
+        """All approvals of the environments, newest first."""
+
+        async def one(environment: str) -> Sequence[ApprovalRef]:
+            async with self._at_once:
+                return await self._refs(EventStreams(organisation, environment))
+
+        found = await asyncio.gather(*(one(environment) for environment in environments))
+        return sorted((ref for refs in found for ref in refs), key=lambda ref: ref.id, reverse=True)
+
+    async def _refs(self, streams: EventStreams) -> Sequence[ApprovalRef]:
+        engine = self._environments.of(streams)
+        try:
+            asked = await engine.subjects(streams.runs, streams.approval("*", "*"))
+            answered = await engine.subjects(streams.runs, streams.answered("*")) if asked else ()
+        except NoStreamError:
+            return ()
+        ended = {subject_parts(subject)[1] for subject in answered}
+        ids = {subject_parts(subject)[1] for subject in asked}
+        return [
+            ApprovalRef(id=one, environment=streams.environment, is_answered=one in ended)
+            for one in ids
+            # Code of the environment may write there, too.
+            if parse_id(one) == one
+        ]
+
+    async def read(
+        self, organisation: str, refs: Sequence[ApprovalRef]
+    ) -> Mapping[tuple[str, str], StoredApproval]:
+        """Approvals, by environment and id. One that has gone meanwhile, or cannot be read, is left out."""
+
+        async def one(ref: ApprovalRef) -> StoredApproval | None:
+            async with self._at_once:
+                return await self.get(EventStreams(organisation, ref.environment), ref.id)
+
+        found = await asyncio.gather(*(one(ref) for ref in refs))
+        return {(one.environment, one.approval.id): one for one in found if one is not None}
+
+    async def get(self, streams: EventStreams, identifier: str) -> StoredApproval | None:
+        """An approval, None for none."""
+        engine = self._environments.of(streams)
+        try:
+            message = await engine.first_at(streams.runs, streams.approval(identifier, "*"))
+            if message is None:
+                return None
+            approval = Approval.decode(message.data)
+        except (InvalidApprovalError, NoStreamError):
+            return None
+        if message.subject != streams.approval(approval.id, approval.run) or approval.id != identifier:
+            return None
+        return await self._with_outcome(engine, streams, approval)
+
+    async def _with_outcome(
+        self, engine: EngineRequests, streams: EventStreams, approval: Approval
+    ) -> StoredApproval:
+        message = await engine.first_at(streams.runs, streams.answered(approval.id))
+        if message is None:
+            return StoredApproval(environment=streams.environment, approval=approval)
+        try:
+            answer = None if TIMED_OUT in message.headers else Answer.decode(message.data)
+        except InvalidApprovalError:
+            answer = None
+        return StoredApproval(
+            environment=streams.environment, approval=approval, answer=answer, timed_out=answer is None
+        )
+
+    async def answer(self, streams: EventStreams, approval: Approval, answer: Answer) -> StoredApproval:
+        """Answers an approval, and returns it with its outcome: that of another answer, where that came first.
+
+        The answer is queued first. Whatever dies then, a pod finds it there, makes it the outcome unless there is one,
+        and wakes the run.
+        """
+        engine = self._environments.of(streams)
+        metadata, payload = answer_event(new_id(), answer.at), answer.encode()
+        await engine.ask(
+            lambda jetstream: publish_answer(jetstream, streams, metadata, payload, seconds=TIMEOUT),
+            seconds=2 * TIMEOUT,
+        )
+        keep = max(approval.until - answer.at, 0) + KEPT_SECONDS
+        await engine.ask(
+            lambda jetstream: decide_approval(
+                jetstream, streams, approval.id, metadata, payload, keep=keep, seconds=TIMEOUT
+            )
+        )
+        for attempt in range(1, _READ_ATTEMPTS + 1):
+            # A server that is behind may answer.
+            found = await self._with_outcome(engine, streams, approval)
+            if found.answer is not None or found.timed_out:
+                return found
+            await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)))
+        raise EngineUnavailableError
