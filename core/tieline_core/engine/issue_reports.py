@@ -8,12 +8,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-MAX_REPORTS = 20
+MAX_REPORTS = 12
 """The newest reports of an environment are kept."""
 MAX_NAMED = 5
 """Issues that a report names; of more it says how many there are."""
-MAX_TEXT = 200
-MAX_REPORTED = 1000
+MAX_TEXT = 100
+MAX_REPORTED = 500
 """Issues that are remembered as reported."""
 KEY = "all"
 """Of the message."""
