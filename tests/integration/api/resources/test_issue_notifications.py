@@ -66,8 +66,8 @@ def deployed(
     return deploy(client, engine)
 
 
-def failed(task: str) -> RunRecord:
-    now = time.time()
+def failed(task: str, *, ago: float = 0) -> RunRecord:
+    now = time.time() - ago
     error = RunError(type="UpstreamError", message=f"the shop refuses {SECRET}")
     made = record(status="dead", attempt=3, task=task, error=error, queued_at=now - 5)
     return replace(made, at=now, ended_at=now)
@@ -82,7 +82,7 @@ def test_an_issue_is_told_once_by_two_replicas_and_once_more_when_it_is_back(
     tmp_path: Path,
 ) -> None:
     project = eventually("the project", lambda: next(iter(acting.list("project")), None))
-    deployed.report(failed("old"))
+    deployed.report(failed("old", ago=60))
     assert project["spec"]["environments"][0]["name"] == "production"
     tell(acting, receiver, project["metadata"]["name"], "issue_opened", "issue_regressed")
     name = project["metadata"]["name"]
@@ -97,7 +97,8 @@ def test_an_issue_is_told_once_by_two_replicas_and_once_more_when_it_is_back(
         eventually("the issue is told", lambda: receiver.messages, within=WITHIN)
         (message,) = receiver.messages
         assert message["type"] == "issue_opened"
-        (issue,) = [one for one in message["data"]["issues"] if one["task"] == task]
+        (issue,) = message["data"]["issues"]
+        assert issue["task"] == task, "what is older than the notification is not told"
         assert (issue["errorType"], issue["runs"]) == ("UpstreamError", 50)
         path = f"/projects/{deployed.project['id']}/issues/{issue['id']}"
         organisation = deployed.client.organisation
