@@ -83,6 +83,7 @@ from tieline_api.settings import Settings
 from tieline_api.state.documents import Documents
 from tieline_api.state.schedules import ScheduleRecords
 from tieline_api.traces.backends import make_traces
+from tieline_api.use_cases.issue_reporter import IssueReporter
 from tieline_api.views.status_overlay import evict_deleted
 from tieline_api.watching.feed import ChangeFeed
 from tieline_core.connectors.import_process import Importer
@@ -336,6 +337,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
                 ExpiredCredentialCollector(platform.cluster, platform.writer).run_periodically(),
                 name="sweep expired credentials",
             ),
+            asyncio.create_task(IssueReporter(platform).run_periodically(), name="report issues"),
         ]
         if platform.jwts is not None:
             tasks.append(asyncio.create_task(platform.jwts.keep_reading(), name="follow issuers"))

@@ -16,7 +16,7 @@ from tieline_core.resources.notification_channels import (
     ChannelType,
     requested_test,
 )
-from tieline_core.resources.notifications import INCIDENT_EVENTS, NotificationEvent
+from tieline_core.resources.notifications import FAILURE_EVENTS, NotificationEvent
 
 _READY: Mapping[str, bool] = {"True": True, "False": False}
 
@@ -120,7 +120,7 @@ def notification_to_rest(
         type=channel["spec"]["type"] if channel else None,
         config=_config(channel) if channel else rest.ChannelConfig(),
         environment_id=environment_id(identifier, spec["environment"]),
-        events=spec.get("events") or [event for event in NotificationEvent if event in INCIDENT_EVENTS],
+        events=spec.get("events") or [event for event in NotificationEvent if event in FAILURE_EVENTS],
         failure_rate=rest.FailureRate(
             percent=rate.get("percent", 20), minimum_runs=rate.get("minimumRuns", 10)
         ),

@@ -150,8 +150,8 @@ class NotificationCreate(Underscored):
     """The notification channel."""
     environment_id: UlidIn
     """An environment of the project."""
-    events: Annotated[list[NotificationEvent], Field(max_length=12, default_factory=list), NullableList]
-    """What is told; everything when empty or left out."""
+    events: Annotated[list[NotificationEvent], Field(max_length=14, default_factory=list), NullableList]
+    """Events to notify about. Default: all failures."""
     failure_rate: FailureRate | None = None
     """When the event failure_rate begins."""
 

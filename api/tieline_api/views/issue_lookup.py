@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tieline_api import errors
+from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.conversion import runs as convert
 from tieline_api.conversion.projects import environment_status
 from tieline_api.conversion.times import created_at, in_utc
@@ -27,6 +28,13 @@ _MAX_INT = 2**63 - 1
 _SECOND = 1_000_000_000
 
 
+def version_age(cluster: ClusterCache, namespace: str, version: str) -> int | None:
+    """When a version was created (nanoseconds), by the name of its object; None for one that is gone."""
+    found = cluster.versions.get(namespace, version)
+    created = in_utc(created_at(found)) if found is not None else None
+    return None if created is None else round(created.timestamp()) * _SECOND
+
+
 class ShownIssues:
     """Issues as answers show them."""
 
@@ -37,9 +45,7 @@ class ShownIssues:
 
     def age(self, version: str) -> int | None:
         """When a version was created (nanoseconds), by the name of its object; None for one that is gone."""
-        found = self._call.platform.cluster.versions.get(self._call.namespace, version)
-        created = in_utc(created_at(found)) if found is not None else None
-        return None if created is None else round(created.timestamp()) * _SECOND
+        return version_age(self._call.platform.cluster, self._call.namespace, version)
 
     def issue(self, issue: Issue) -> rest.Issue:
         """An issue with the versions that it names."""

@@ -11,7 +11,7 @@ import {
 import type { Project } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
 import { path } from "../lib/links";
-import { CHANGES, eventsInWords, INCIDENTS } from "../lib/notifications";
+import { CHANGES, eventsInWords, FAILURES, INCIDENTS, ISSUES } from "../lib/notifications";
 import { visible } from "../lib/text";
 import { ActionDialog } from "./ActionDialog";
 import { Badge, Card, Empty, Failure, Loading, Time } from "./basics";
@@ -105,7 +105,7 @@ function NewNotificationDialog({ project, onClose }: { project: Project; onClose
   const [name, setName] = useState(`Failures of ${project.name}`.slice(0, 100));
   const [environment, setEnvironment] = useState(project.environments[0]?.id ?? "");
   const [chosen, setChosen] = useState("");
-  const [events, setEvents] = useState<NotificationEvent[]>(INCIDENTS.map(([event]) => event));
+  const [events, setEvents] = useState<NotificationEvent[]>(FAILURES.map(([event]) => event));
   const [percent, setPercent] = useState<number | undefined>(20);
   const [least, setLeast] = useState<number | undefined>(10);
   const items = channels.data?.items ?? [];
@@ -176,6 +176,10 @@ function NewNotificationDialog({ project, onClose }: { project: Project; onClose
             />
           </div>
         )}
+      </fieldset>
+      <fieldset className="group">
+        <legend>Issues: notified once</legend>
+        {ISSUES.map(check)}
       </fieldset>
       <fieldset className="group">
         <legend>Changes: notified once</legend>

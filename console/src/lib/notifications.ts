@@ -1,6 +1,6 @@
 import type { NotificationEvent } from "../api/notifications";
 
-/** What can be notified about, in words; incidents start and end, changes are notified once. */
+/** What can be notified about, in words: incidents start and end, issues and changes are notified once. */
 export const INCIDENTS: [NotificationEvent, string][] = [
   ["run_dead", "runs become dead letters"],
   ["failure_rate", "runs fail too often"],
@@ -18,11 +18,18 @@ export const CHANGES: [NotificationEvent, string][] = [
   ["activation.deleted", "an activation was deleted"],
 ];
 
-const WORDS = new Map([...INCIDENTS, ...CHANGES]);
+export const ISSUES: [NotificationEvent, string][] = [
+  ["issue_opened", "runs fail in a new way"],
+  ["issue_regressed", "a resolved issue is back"],
+];
+/** What is notified about unless events are named. */
+export const FAILURES = [...INCIDENTS, ...ISSUES];
+
+const WORDS = new Map([...FAILURES, ...CHANGES]);
 
 /** Events in words: "all failures", or their names. */
 export function eventsInWords(events: NotificationEvent[]): string {
-  const failures = INCIDENTS.map(([event]) => event);
+  const failures = FAILURES.map(([event]) => event);
   const all = failures.every((each) => events.includes(each));
   const others = all ? events.filter((each) => !failures.includes(each)) : events;
   return [...(all ? ["all failures"] : []), ...others.map((each) => WORDS.get(each) ?? each)].join(", ");

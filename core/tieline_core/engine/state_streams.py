@@ -7,7 +7,7 @@ Each organisation has three streams in the platform's account, each with one mes
 - ``schedules_<organisation>``: subject ``schedules.<organisation>.<environment>.<key>``, how far a schedule is, and
   ``schedules.<organisation>.<environment>.~code.<key>``, which schedules the code has;
 - ``issues_<organisation>``: subject ``issues.<organisation>.<environment>.<issue>``, the decision about an
-  issue.
+  issue, and ``issues.<organisation>.<environment>.~reports.all``, which issues were reported.
 
 A message is a value as JSON. Pods have no way to these streams: the API reads and writes them.
 """
@@ -37,6 +37,7 @@ OWN = "~own"
 """Takes the place of an activation: the environment's own."""
 _STATE, _SCHEDULES, ISSUES = "state", "schedules", "issues"
 _CODE = "~code"
+_REPORTS = "~reports"
 _PLAIN = re.compile(rb"[A-Za-z0-9_-]")
 _TOKEN = re.compile(r"(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+")
 
@@ -88,6 +89,11 @@ class StatePlace:
         """Decisions about the issues of an environment."""
         return cls(issues_stream(organisation), f"{ISSUES}.{organisation}.{environment}")
 
+    @classmethod
+    def of_issue_reports(cls, organisation: str, environment: str) -> Self:
+        """Which issues of an environment were reported."""
+        return cls(issues_stream(organisation), f"{ISSUES}.{organisation}.{environment}.{_REPORTS}")
+
     @property
     def subjects(self) -> str:
         """The subjects of all its values."""
@@ -132,6 +138,14 @@ def environment_of_subject(subject: str) -> str | None:
     """The id of the environment that a value of one of the streams belongs to."""
     parts = subject.split(".")
     return parts[2] if len(parts) > 3 and parts[0] in (_STATE, _SCHEDULES, ISSUES) else None
+
+
+def is_issue_report(subject: str) -> bool:
+    """Whether a message of the stream of issues says which were reported, rather than what was decided."""
+    match subject.split("."):
+        case [kind, _, _, reports, _]:
+            return kind == ISSUES and reports == _REPORTS
+    return False
 
 
 def schedule_records(organisation: str) -> str:

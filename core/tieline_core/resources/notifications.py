@@ -23,7 +23,7 @@ MAX_INCIDENTS = 64
 
 
 class NotificationEvent(StrEnum):
-    """Events to notify about: incidents, which begin and end, and changes of connections and activations."""
+    """Events to notify about: incidents, which begin and end, issues, and changes of connections and activations."""
 
     RUN_DEAD = "run_dead"
     FAILURE_RATE = "failure_rate"
@@ -31,6 +31,8 @@ class NotificationEvent(StrEnum):
     DEPLOY_FAILED = "deploy_failed"
     ENVIRONMENT_ERROR = "environment_error"
     SCHEDULE_MISSED = "schedule_missed"
+    ISSUE_OPENED = "issue_opened"
+    ISSUE_REGRESSED = "issue_regressed"
     CONNECTION_CREATED = "connection.created"
     CONNECTION_FAILED = "connection.failed"
     CONNECTION_NEEDS_AUTHORISATION = "connection.needs_authorisation"
@@ -50,8 +52,12 @@ LIFECYCLE_EVENTS = frozenset(
     }
 )
 """Changes. Each is sent once, and only to notifications that name it."""
-INCIDENT_EVENTS = frozenset(NotificationEvent) - LIFECYCLE_EVENTS
+ISSUE_EVENTS = frozenset({NotificationEvent.ISSUE_OPENED, NotificationEvent.ISSUE_REGRESSED})
+"""Groups of failed runs. Each is sent once; several are sent as one message."""
+INCIDENT_EVENTS = frozenset(NotificationEvent) - LIFECYCLE_EVENTS - ISSUE_EVENTS
 """Incidents. Each is sent when it begins and when it ends."""
+FAILURE_EVENTS = INCIDENT_EVENTS | ISSUE_EVENTS
+"""What is sent unless a notification names its events."""
 
 
 class FailureRate(Shape):
@@ -74,15 +80,15 @@ class NotificationSpec(Shape):
     """The name of the environment."""
     channel_ref: Reference
     """The NotificationChannel."""
-    events: Annotated[list[NotificationEvent], Field(max_length=12, json_schema_extra=list_set())] = []
-    """Events to notify about. Default: all incidents."""
+    events: Annotated[list[NotificationEvent], Field(max_length=14, json_schema_extra=list_set())] = []
+    """Events to notify about. Default: all incidents and issues."""
     failure_rate: FailureRate = FailureRate()
     """Threshold of the event failure_rate, over the last 15 minutes."""
 
     @property
     def effective_events(self) -> frozenset[NotificationEvent]:
         """The events to notify about."""
-        return frozenset(self.events or INCIDENT_EVENTS)
+        return frozenset(self.events or FAILURE_EVENTS)
 
 
 class Incident(Shape):
@@ -113,6 +119,8 @@ class NotificationStatus(Status):
     """Open incidents, and ended ones whose end is not delivered yet."""
     lifecycle_since: Timestamp | None = None
     """When reports of changes began. Connections and activations that are older are not reported."""
+    issues_until: Timestamp | None = None
+    """Reports about issues until then were sent, or do not concern the notification."""
 
 
 class Notification(CustomResource):

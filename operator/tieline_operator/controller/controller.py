@@ -29,9 +29,11 @@ from tieline_operator.reconcilers.connectors import ConnectorReconciler
 from tieline_operator.reconcilers.notification.channels import ChannelReconciler
 from tieline_operator.reconcilers.notification.deliveries import (
     NO_DELIVERIES,
+    NO_ISSUES,
     NO_RUNS,
     NO_SCHEDULES,
     Deliveries,
+    Issues,
     Runs,
     Schedules,
 )
@@ -63,6 +65,7 @@ def reconcilers(
     deliveries: Deliveries = NO_DELIVERIES,
     runs: Runs = NO_RUNS,
     schedules: Schedules = NO_SCHEDULES,
+    issues: Issues = NO_ISSUES,
     released: ReleasedIds | None = None,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
@@ -70,8 +73,8 @@ def reconcilers(
     ``engine`` signs credentials for the event engine, and knows its queues and packages.
     ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
     outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
-    variables or files is done. ``deliveries`` delivers notifications, ``runs`` knows what becomes of runs, and
-    ``schedules`` how far schedules are.
+    variables or files is done. ``deliveries`` delivers notifications, ``runs`` knows what becomes of runs,
+    ``schedules`` how far schedules are, and ``issues`` which ones the API has reported.
     ``released`` remembers the ids of Projects that were deleted.
     """
     checker = checker or VariablesChecker()
@@ -89,7 +92,7 @@ def reconcilers(
         r.CONNECTOR_VERSIONS.kind: connectors.reconcile_version,
         r.CREDENTIAL_GRANTS.kind: credential_grants.reconcile,
         r.NOTIFICATION_CHANNELS.kind: ChannelReconciler(config.egress, deliveries).reconcile,
-        r.NOTIFICATIONS.kind: NotificationReconciler(deliveries, runs, schedules).reconcile,
+        r.NOTIFICATIONS.kind: NotificationReconciler(deliveries, runs, schedules, issues).reconcile,
     }
 
 

@@ -44,6 +44,7 @@ from tieline_operator.controller.self_writes import SelfWriteFilter
 from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
+from tieline_operator.notifications.issue_reports import IssueReports
 from tieline_operator.notifications.run_counts import RunHistoryCounts
 from tieline_operator.notifications.schedule_records import ScheduleRecords
 from tieline_operator.notifications.service import NotificationService
@@ -99,6 +100,7 @@ class Manager:
         )
         counts = _run_counts(config, self.cache, self._engine)
         schedules = _schedule_records(config, self.cache, self._engine)
+        issues = _issue_reports(config, self.cache, self._engine)
         self._notifications = NotificationService(
             kube,
             self.cache,
@@ -108,6 +110,7 @@ class Manager:
             leads=lambda: self._remaining_lease() > 0,
             counts=counts,
             schedules=schedules,
+            issues=issues,
         )
         self._released = ReleasedIds()
         self._controller = Controller(
@@ -125,6 +128,7 @@ class Manager:
                 deliveries=self._notifications.dispatcher,
                 runs=counts,
                 schedules=schedules,
+                issues=issues,
                 released=self._released,
             ),
         )
@@ -339,6 +343,14 @@ def _run_counts(config: Config, cache: ClusterCache, engine: EngineService) -> R
 
 def _schedule_records(config: Config, cache: ClusterCache, engine: EngineService) -> ScheduleRecords:
     return ScheduleRecords(
+        cache,
+        signer=lambda: engine.signer,
+        open_account=lambda signer: account_client(config.engine_url, signer),
+    )
+
+
+def _issue_reports(config: Config, cache: ClusterCache, engine: EngineService) -> IssueReports:
+    return IssueReports(
         cache,
         signer=lambda: engine.signer,
         open_account=lambda signer: account_client(config.engine_url, signer),

@@ -13,6 +13,7 @@ from tieline_operator.metrics import Metrics
 from tieline_operator.notifications import slack, smtp, webhook
 from tieline_operator.notifications.dispatcher import Dispatcher
 from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.notifications.issue_reports import IssueReports
 from tieline_operator.notifications.run_counts import RunHistoryCounts
 from tieline_operator.notifications.schedule_records import ScheduleRecords
 from tieline_operator.reconcilers.notification.messages import Message
@@ -33,10 +34,17 @@ class NotificationService:
         leads: Callable[[], bool],
         counts: RunHistoryCounts,
         schedules: ScheduleRecords,
+        issues: IssueReports,
     ) -> None:
-        """``counts`` and ``schedules`` are kept while this replica leads."""
-        self._polled = (counts, schedules)
-        metrics.watch_stream_readers({"runs": lambda: counts.stalled, "schedules": lambda: schedules.stalled})
+        """``counts``, ``schedules`` and ``issues`` are kept while this replica leads."""
+        self._polled = (counts, schedules, issues)
+        metrics.watch_stream_readers(
+            {
+                "runs": lambda: counts.stalled,
+                "schedules": lambda: schedules.stalled,
+                "issues": lambda: issues.stalled,
+            }
+        )
         self._polling: list[asyncio.Task[None]] = []
         self._egress = egress
         self._session: aiohttp.ClientSession | None = None

@@ -17,7 +17,8 @@ from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.kubernetes.resources import ACTIVATIONS, NAMESPACES, NOTIFICATIONS, PROJECTS
 from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.state_sweep import GRACE_SECONDS, StateSweep
-from tieline_operator.notifications.schedule_records import STALE_SECONDS, ScheduleRecords
+from tieline_operator.notifications.place_reader import STALE_SECONDS
+from tieline_operator.notifications.schedule_records import ScheduleRecords
 
 LIMITS = StreamLimits(state_bytes=16 << 20, schedules_bytes=16 << 20)
 ANN = o.activation()

@@ -9,6 +9,7 @@ from tieline_core.engine.state_streams import (
     StatePlace,
     activation_of_subject,
     environment_of_subject,
+    is_issue_report,
     issues_stream,
     key_of_token,
     key_token,
@@ -61,6 +62,14 @@ def test_a_subject_says_whose_it_is(key: str) -> None:
     assert {environment_of_subject(place.subject(key)) for place in (own, user, schedule)} == {"E"}
     assert [place.key(place.subject(key)) for place in (own, user, schedule)] == [key] * 3
     assert own.key(f"{own.prefix}.~carried-1") is None
+
+
+def test_reports_of_issues_are_beside_the_decisions_and_none_of_them() -> None:
+    decisions, reports = StatePlace.of_issues("O", "E"), StatePlace.of_issue_reports("O", "E")
+    assert is_issue_report(reports.subject("all"))
+    assert not is_issue_report(decisions.subject("0" * 20))
+    assert decisions.key(reports.subject("all")) is None
+    assert environment_of_subject(reports.subject("all")) == "E"
 
 
 def test_only_what_nobody_can_delete_makes_room_for_what_is_new() -> None:

@@ -32,9 +32,11 @@ from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers.connections import TokenProblems
 from tieline_operator.reconcilers.notification.deliveries import (
     NO_DELIVERIES,
+    NO_ISSUES,
     NO_RUNS,
     NO_SCHEDULES,
     Deliveries,
+    Issues,
     Runs,
     Schedules,
 )
@@ -95,6 +97,7 @@ class ReconcileLoop:
         deliveries: Deliveries = NO_DELIVERIES,
         runs: Runs = NO_RUNS,
         schedules: Schedules = NO_SCHEDULES,
+        issues: Issues = NO_ISSUES,
     ) -> None:
         self.cluster = cluster
         self.now: datetime = NOW
@@ -125,6 +128,7 @@ class ReconcileLoop:
                 deliveries=deliveries,
                 runs=runs,
                 schedules=schedules,
+                issues=issues,
                 released=self.released,
             ),
             now=lambda: self.now,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from tieline_core.engine.issue_reports import IssueReport
 from tieline_core.resources.notification_channels import DeliveryFailure
 from tieline_operator.apply.plan import Key
 from tieline_operator.reconcilers.notification.detection import RunCounts
@@ -52,6 +53,13 @@ class Schedules(Protocol):
         """The records of an environment as JSON, by the names of its schedules; None while nothing is known."""
 
 
+class Issues(Protocol):
+    """Knows which issues the API has reported."""
+
+    def reports(self, namespace: str, environment_id: str) -> Sequence[IssueReport] | None:
+        """The newest reports of an environment; None while nothing is known."""
+
+
 class _None:
     def deliver(self, owner: Key, messages: Sequence[Message], *, known: Collection[str]) -> None:
         pass
@@ -68,7 +76,11 @@ class _None:
     def records(self, namespace: str, environment_id: str) -> None:
         pass
 
+    def reports(self, namespace: str, environment_id: str) -> None:
+        pass
+
 
 NO_DELIVERIES: Deliveries = _None()
 NO_RUNS: Runs = _None()
 NO_SCHEDULES: Schedules = _None()
+NO_ISSUES: Issues = _None()

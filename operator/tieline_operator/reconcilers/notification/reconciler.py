@@ -18,6 +18,7 @@ from tieline_core.kubernetes.resources import (
 )
 from tieline_core.resources import Notification, Project
 from tieline_core.resources.notifications import (
+    ISSUE_EVENTS,
     LIFECYCLE_EVENTS,
     MAX_INCIDENTS,
     Incident,
@@ -44,9 +45,11 @@ from tieline_operator.cache.indexers import joined, key_of, ref
 from tieline_operator.cache.organisations import organisation
 from tieline_operator.reconcilers.notification.deliveries import (
     NO_DELIVERIES,
+    NO_ISSUES,
     NO_RUNS,
     NO_SCHEDULES,
     Deliveries,
+    Issues,
     Runs,
     Schedules,
 )
@@ -57,6 +60,8 @@ from tieline_operator.reconcilers.notification.detection import (
     detect,
 )
 from tieline_operator.reconcilers.notification.incidents import Followed, follow, message_ids
+from tieline_operator.reconcilers.notification.issue_messages import issue_message, sentence
+from tieline_operator.reconcilers.notification.issues import IssueStep, issue_step
 from tieline_operator.reconcilers.notification.ledger import LedgerReader, ledgers_of, replacement
 from tieline_operator.reconcilers.notification.lifecycle import MAX_FOLLOWED, LifecycleStep, step
 from tieline_operator.reconcilers.notification.lifecycle_messages import lifecycle_message
@@ -72,6 +77,7 @@ DEAD_RUN_WAIT = timedelta(seconds=2.5 * POLL_SECONDS)
 _MAX_WAITING = 10_000
 _RECHECK_SECONDS = 60.0
 """Statistics of runs change without an event."""
+_WRITTEN_SECONDS = 1.0
 _LEDGER_SECONDS = 1.0
 """Until a ledger that the cache shows can be read."""
 
@@ -92,6 +98,8 @@ class ObservedNotification:
     lifecycle_since: datetime | None = None
     lifecycle: LifecycleStep | None = None
     """What is to be told of them; None where nobody wants to know."""
+    issues: IssueStep | None = None
+    """What is to be sent of issues; None where nobody wants to know, or nothing is known."""
 
 
 @dataclass(eq=False)
@@ -101,6 +109,7 @@ class NotificationReconciler:
     deliveries: Deliveries = NO_DELIVERIES
     runs: Runs = NO_RUNS
     schedules: Schedules = NO_SCHEDULES
+    issues: Issues = NO_ISSUES
     _ledgers: LedgerReader = field(default_factory=LedgerReader)
     _waiting: LRUCache[Key, datetime] = field(default_factory=lambda: LRUCache(_MAX_WAITING))
     """Since when Notifications wait for the newest dead run. A restart waits again."""
@@ -113,6 +122,8 @@ class NotificationReconciler:
         known = message_ids(observed.notification.metadata.uid, observed.notification.status.incidents)
         if observed.lifecycle is not None:
             known |= observed.lifecycle.known
+        if observed.issues is not None:
+            known |= observed.issues.known
         self.deliveries.deliver(key, due_messages(observed, followed), known=known)
         return plan(observed, followed, obj)
 
@@ -138,7 +149,28 @@ class NotificationReconciler:
             lifecycle=await self._lifecycle(
                 cache, project, notification, ledgers, since=since, delivered=delivered, now=now
             ),
+            issues=self._issues(project, notification, delivered=delivered, now=now),
         )
+
+    def _issues(
+        self,
+        project: Project | None,
+        notification: Notification,
+        *,
+        delivered: Mapping[str, datetime],
+        now: datetime,
+    ) -> IssueStep | None:
+        spec, metadata = notification.spec, notification.metadata
+        events = spec.effective_events & ISSUE_EVENTS
+        if not events or project is None:
+            return None
+        reports = self.issues.reports(project.namespace, environment_id(project.id, spec.environment))
+        if reports is None:
+            return None
+        # A notification that was never changed has named the events since it was created.
+        begin = metadata.creation_timestamp if metadata.generation == 1 else None
+        until = notification.status.issues_until or begin or now.replace(microsecond=0)
+        return issue_step(metadata.uid, reports, events=events, until=until, delivered=delivered, now=now)
 
     async def _lifecycle(
         self,
@@ -244,10 +276,14 @@ def due_messages(observed: ObservedNotification, followed: Followed) -> Sequence
     )
     channel = Key(NOTIFICATION_CHANNELS.kind, notification.namespace, spec.channel_ref.name)
     uid = notification.metadata.uid
-    messages = [
+    messages: list[Message] = [
         message_of(channel=channel, uid=uid, incident=incident, phase=phase, place=place)
         for incident, phase in followed.due
     ]
+    if observed.issues is not None and notification.status.issues_until:
+        messages += [
+            issue_message(channel=channel, uid=uid, due=one, place=place) for one in observed.issues.due
+        ]
     if observed.lifecycle is None or not notification.status.lifecycle_since:
         return messages
     return messages + [
@@ -263,19 +299,42 @@ def plan(observed: ObservedNotification, followed: Followed, obj: Object) -> Pla
     events += [
         PlannedEvent(f"{REASONS[one.event]}Resolved", _over(one), warning=False) for one in followed.ended
     ]
+    if observed.issues is not None:
+        events += [
+            PlannedEvent(REASONS[NotificationEvent(one.event)], sentence(one)) for one in observed.issues.sent
+        ]
     recheck = _RECHECK_SECONDS if observed.target.status is not None else None
     status: dict[str, object] = {"incidents": incidents} if incidents else {}
     creations, deletions, since = _ledger_changes(observed, obj)
     if since is not None:
         status["lifecycleSince"] = format_time(since)
+    if (until := _issues_until(observed)) is not None:
+        status["issuesUntil"] = format_time(until)
     return Plan(
         outcome=_outcome(observed, followed),
         status=status,
         creations=tuple(creations),
         deletions=tuple(deletions),
         events=tuple(events),
-        requeue_after=earliest(followed.requeue_after, recheck, _lifecycle_delay(observed)),
+        requeue_after=earliest(
+            followed.requeue_after, recheck, _lifecycle_delay(observed), _issues_delay(observed)
+        ),
     )
+
+
+def _issues_until(observed: ObservedNotification) -> datetime | None:
+    """Until when reports about issues are settled; as before while nothing is known of them."""
+    notification = observed.notification
+    if observed.issues is not None:
+        return observed.issues.until
+    is_wanted = bool(notification.spec.effective_events & ISSUE_EVENTS)
+    return notification.status.issues_until if is_wanted else None
+
+
+def _issues_delay(observed: ObservedNotification) -> float | None:
+    """Messages are sent for what the stored status holds: when it holds where reports begin."""
+    is_first = observed.issues is not None and not observed.notification.status.issues_until
+    return _WRITTEN_SECONDS if is_first else None
 
 
 def _lifecycle_delay(observed: ObservedNotification) -> float | None:

@@ -100,6 +100,8 @@ Event = Literal[
     "deploy_failed",
     "environment_error",
     "schedule_missed",
+    "issue_opened",
+    "issue_regressed",
     "connection.created",
     "connection.failed",
     "connection.needs_authorisation",

@@ -19,7 +19,14 @@ from tieline_operator.apply.plan import Key
 from tieline_operator.metrics import Metrics
 from tieline_operator.notifications.dispatcher import Dispatcher
 from tieline_operator.notifications.errors import DeliveryError
-from tieline_operator.reconcilers.notification.deliveries import NO_RUNS, NO_SCHEDULES, Runs, Schedules
+from tieline_operator.reconcilers.notification.deliveries import (
+    NO_ISSUES,
+    NO_RUNS,
+    NO_SCHEDULES,
+    Issues,
+    Runs,
+    Schedules,
+)
 from tieline_operator.reconcilers.notification.messages import Message
 
 SECRET = "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"
@@ -35,7 +42,11 @@ class NotifiedCluster:
     """``restart`` is another leader: it has nothing but what the cluster holds."""
 
     def __init__(
-        self, *objects: dict[str, Any], runs: Runs = NO_RUNS, schedules: Schedules = NO_SCHEDULES
+        self,
+        *objects: dict[str, Any],
+        runs: Runs = NO_RUNS,
+        schedules: Schedules = NO_SCHEDULES,
+        issues: Issues = NO_ISSUES,
     ) -> None:
         there = {(one["kind"], one["metadata"]["name"]): one for one in (*standard(), *objects)}
         self.cluster = FakeCluster(*there.values())
@@ -48,6 +59,7 @@ class NotifiedCluster:
         self.metrics = Metrics()
         self._runs = runs
         self._schedules = schedules
+        self._issues = issues
         self.loop = ReconcileLoop(self.cluster)
         self.restart()
 
@@ -67,7 +79,11 @@ class NotifiedCluster:
         )
         self.dispatcher.start()
         self.loop = ReconcileLoop(
-            self.cluster, deliveries=self.dispatcher, runs=self._runs, schedules=self._schedules
+            self.cluster,
+            deliveries=self.dispatcher,
+            runs=self._runs,
+            schedules=self._schedules,
+            issues=self._issues,
         )
         self.loop.now = now
 
