@@ -10,6 +10,7 @@ from yarl import URL
 from tieline.emulator import authorisation
 from tieline.emulator.api import Api
 from tieline.emulator.authorisation import AuthoriseError, Client, Consent
+from tieline.emulator.callbacks import Forgery, signed_callback
 from tieline.emulator.facts import Given, ListFacts, ProviderFacts
 from tieline.emulator.grants import Clock, Grant, Grants
 from tieline.emulator.messages import Asked, Reply
@@ -43,6 +44,8 @@ class Provider:
     seen: list[Asked] = field(default_factory=list)
     """The latest requests, oldest first."""
     outage: Outage = field(default_factory=Outage)
+    forgery: Forgery | None = None
+    """What an attacker changes in signed callbacks."""
 
     def __post_init__(self) -> None:
         self.key: str = self.entry["key"]
@@ -209,7 +212,21 @@ class Provider:
         self._consented = True
         code = self.grants.code(grant, redirect_uri=consent.redirect_uri, challenge=consent.challenge)
         query = {**self.facts.callback, self.scheme.code_at_callback: code}
-        return _back(consent, query)
+        return _back(consent, self._signed(consent, query, tenant or {}))
+
+    def _signed(self, consent: Consent, query: dict[str, str], tenant: Mapping[str, str]) -> dict[str, str]:
+        assert self.scheme is not None  # noqa: S101
+        signature = section(self.scheme.authorization, "callbackSignature")
+        if not signature:
+            return query
+        return signed_callback(
+            {**query, **_state(consent)},
+            signature,
+            secret=self.client.secret,
+            values={**self.values, **tenant},
+            now=self.clock.now(),
+            forgery=self.forgery,
+        )
 
     def deny(self, consent: Consent) -> URL | None:
         """A person denies access: the callback's URL, if there is one."""
@@ -280,8 +297,11 @@ class Provider:
 
 
 def _back(consent: Consent, query: Mapping[str, str]) -> URL:
-    state = {"state": consent.state} if consent.state else {}
-    return URL(consent.redirect_uri).update_query({**query, **state})
+    return URL(consent.redirect_uri).update_query({**query, **_state(consent)})
+
+
+def _state(consent: Consent) -> dict[str, str]:
+    return {"state": consent.state} if consent.state else {}
 
 
 def _samples(system: Raw) -> dict[str, str]:

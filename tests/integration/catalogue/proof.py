@@ -18,6 +18,7 @@ from tests.harness.session.waiting import PATIENCE, eventually_async
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.catalogue.emulated_internet import EmulatedInternet
 from tests.integration.catalogue.objects import Installed
+from tieline.emulator.callbacks import Forgery
 from tieline.emulator.connection import EMULATED
 from tieline.emulator.provider import Provider
 from tieline_catalogue.entry import Proof
@@ -142,6 +143,8 @@ class Prover:
 
     async def _refuse(self) -> bool | None:
         await self._open()
+        if self.provider.scheme.authorization.get("callbackSignature"):  # type: ignore[union-attr]
+            await self._refuse_forgeries()
         await self._to_provider()
         await self._choose("Deny")
         if not self.provider.scheme.denied:  # type: ignore[union-attr]
@@ -149,6 +152,16 @@ class Prover:
             return False
         await expect(self.page.get_by_text("Access was not allowed").first).to_be_visible()
         return None
+
+    async def _refuse_forgeries(self) -> None:
+        """Callbacks that an attacker has changed bring no tokens, whatever the person allows."""
+        for forgery in Forgery:
+            self.provider.forgery = forgery
+            await self._decide_again()
+            await expect(self.page.get_by_role("heading", name="Not connected")).to_be_visible()
+            assert not self.provider.grants.access, f"tokens for a callback with another {forgery}"
+            await self._open()
+        self.provider.forgery = None
 
     async def _allow(self) -> None:
         await self._open()
