@@ -158,8 +158,11 @@ class Session:
         if self._gate is not None and signal is not None and signal.seconds:
             self._gate.pause(connection, signal.seconds)
 
-    def _heed_body(self, response: ClientResponse) -> None:
-        """The same by a body that is read: errors in a 200, and the cost of GraphQL."""
+    def heed_body(self, response: ClientResponse, body: bytes | None = None) -> None:
+        """The same by a body that is read: errors in a 200, and the cost of GraphQL.
+
+        ``body`` is the body for callers that read the response's content themselves.
+        """
         if not isinstance(response, Response) or (
             response.limit is not None and response.limit.seconds is not None
         ):
@@ -167,7 +170,7 @@ class Session:
         connection = self._look_up()
         answers = connection.limit_answers
         longest = _LONGEST_BODY if answers.read_bodies else _LONGEST_UNASKED
-        content = response.small_json(longest, is_of_interest=answers.may_be_in)
+        content = response.small_json(longest, is_of_interest=answers.may_be_in, body=body)
         if content is MISSING:
             return
         response.limit = answers.read(response.status, response.headers, content, now=time.time())
@@ -253,7 +256,7 @@ async def fetch(
             except BaseException:
                 response.close()
                 raise
-            session._heed_body(response)
+            session.heed_body(response)
         if raising is True:
             response.raise_for_status()
         # Its connection went back to the pool at the body's end; a released response could not be read again.
