@@ -60,7 +60,11 @@ class Prover:
 
     @property
     def _is_consent(self) -> bool:
-        return self._grant == "authorizationCode"
+        return self._grant == "authorizationCode" or self._is_signing
+
+    @property
+    def _is_signing(self) -> bool:
+        return self.one.scheme["type"] == "oauth1" and self.provider.signing is not None
 
     @property
     def _is_password(self) -> bool:
@@ -78,7 +82,7 @@ class Prover:
             return self.shown
         if self.one.scheme["type"] not in EMULATED:
             return self.shown
-        if self.provider.scheme is not None and self._is_consent:
+        if self._is_consent and (self._is_signing or self.provider.scheme is not None):
             await self._by_consent()
         else:
             await self._by_key()
@@ -143,11 +147,11 @@ class Prover:
 
     async def _refuse(self) -> bool | None:
         await self._open()
-        if self.provider.scheme.authorization.get("callbackSignature"):  # type: ignore[union-attr]
+        if self.provider.scheme and self.provider.scheme.authorization.get("callbackSignature"):
             await self._refuse_forgeries()
         await self._to_provider()
         await self._choose("Deny")
-        if not self.provider.scheme.denied:  # type: ignore[union-attr]
+        if not self.provider.sends_back_after_denial:
             await expect(self.page.get_by_text("Access was denied.")).to_be_visible()
             return False
         await expect(self.page.get_by_text("Access was not allowed").first).to_be_visible()
