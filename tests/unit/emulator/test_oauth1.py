@@ -45,7 +45,7 @@ def entry(*, method: str = "HMAC-SHA1", **emulator: Any) -> dict[str, Any]:
     return {"key": "boards", "system": system, "emulator": {"expiresIn": "none", **emulator}}
 
 
-def signed(provider: Provider, method: str, url: str, *, secret: str = "", **protocol: Any) -> dict[str, str]:
+def signed(provider: Provider, method: Any, url: str, *, secret: str = "", **protocol: Any) -> dict[str, str]:
     """The header of a request that a library signs."""
     client = oauth1.Client(provider.client.id, secret or provider.client.secret, **protocol)
     headers: dict[str, str] = client.sign(url, http_method=method)[1]
