@@ -18,7 +18,7 @@ from tieline.errors import (
 )
 from tieline.http_client.request_gate import LimitGate
 from tieline.http_client.responses import Response
-from tieline.http_client.session import Session
+from tieline.http_client.session import Session, heed_body
 from tieline.run_deadline import begin_deadline
 from tieline.telemetry.redaction import Redactor
 from tieline_api import errors
@@ -153,7 +153,7 @@ class ConnectionRequests:
             if response.status < 200:
                 raise _unreachable("it wants to speak another protocol")
             body = await _body_if(response, request)
-            session.heed_body(response, body)
+            heed_body(session, response, body)
             limit = response.limit if isinstance(response, Response) else None
             return SystemAnswer(
                 status=response.status,

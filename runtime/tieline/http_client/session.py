@@ -158,11 +158,8 @@ class Session:
         if self._gate is not None and signal is not None and signal.seconds:
             self._gate.pause(connection, signal.seconds)
 
-    def heed_body(self, response: ClientResponse, body: bytes | None = None) -> None:
-        """The same by a body that is read: errors in a 200, and the cost of GraphQL.
-
-        ``body`` is the body for callers that read the response's content themselves.
-        """
+    def _heed_body(self, response: ClientResponse, body: bytes | None = None) -> None:
+        """The same by a body that is read: errors in a 200, and the cost of GraphQL."""
         if not isinstance(response, Response) or (
             response.limit is not None and response.limit.seconds is not None
         ):
@@ -229,6 +226,11 @@ async def _raise_with_body(response: ClientResponse) -> None:
     response.raise_for_status()
 
 
+def heed_body(session: Session, response: ClientResponse, body: bytes) -> None:
+    """Has requests wait as a body says that the caller has read from the response's content."""
+    session._heed_body(response, body)
+
+
 async def fetch(
     session: Session,
     url: str | URL,
@@ -256,7 +258,7 @@ async def fetch(
             except BaseException:
                 response.close()
                 raise
-            session.heed_body(response)
+            session._heed_body(response)
         if raising is True:
             response.raise_for_status()
         # Its connection went back to the pool at the body's end; a released response could not be read again.
