@@ -45,7 +45,8 @@ export const TEXTS = {
     blocked: "The browser did not open a window. Allow windows for this page, or open it in a new tab.",
     openTab: "Open this page in a tab",
     nowConnected: "{system} is connected.",
-    shared: "This account is connected several times, and {system} may end the oldest connection. Disconnect those that nobody needs.",
+    shared:
+      "This account is connected several times, and {system} may end the oldest connection. Disconnect those that nobody needs.",
     nowDisconnected: "{system} is disconnected.",
     saved: "Saved. You can close this page.",
     ended: "This link has expired. Go back to the previous page and open it again.",
