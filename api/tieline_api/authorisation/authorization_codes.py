@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from tieline_api import errors
@@ -12,6 +13,7 @@ from tieline_core.credentials.grant_request import (
     SecretTakenError,
     UnresolvedError,
     check_begun_with,
+    check_callback,
     client_begun_with,
     oauth1_begun_for,
 )
@@ -129,6 +131,7 @@ class CodeChecks:
         if resolved.problems:
             raise UnresolvedError(resolved.problems)
         check_begun_with(pending, resolved)
+        check_callback(resolved, now=datetime.now(UTC))
 
     async def _is_stored(self, live: ObjectView | None, item_id: str, result: AuthorizationResult) -> bool:
         """Whether this very thing is stored already: the request is repeated, and does no harm."""

@@ -122,7 +122,12 @@ class ClusterCache:
             users=self.users,
             activations=self.activations,
         )
-        self.secrets = Informer(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
+        self.secrets = Informer(
+            kube_client,
+            kube.SECRETS,
+            field_selector=f"type={CREDENTIAL_TYPE}",
+            indexes={"account": indexes.by_account},
+        )
         self.api_keys = Informer(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
         self.connect_sessions = Informer(
             kube_client,

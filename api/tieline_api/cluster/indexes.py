@@ -7,10 +7,12 @@ from typing import Any
 import orjson
 
 from tieline_core.credentials.linker import credential_ids, lent_certificates
+from tieline_core.credentials.shared_accounts import account_in
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.identity.names import workload_name
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as kube
+from tieline_core.oauth.token_secrets import holds_tokens
 from tieline_core.objects import ObjectView
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 
@@ -131,6 +133,12 @@ def by_uninstalling_client(system: ObjectView) -> Iterable[str]:
         if one.get("uninstall")
     ]
     return {client for client in clients if client}
+
+
+def by_account(secret: ObjectView) -> Iterable[str]:
+    """Secrets of tokens by the account that they are of."""
+    account = account_in(secret) if holds_tokens(secret) else ""
+    return (key(secret["metadata"]["namespace"], account),) if account else ()
 
 
 OF: Mapping[Resource, Mapping[str, Indexer]] = {

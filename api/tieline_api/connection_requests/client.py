@@ -1,7 +1,6 @@
 """Sends requests through connections, and reads the answers."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from tieline.errors import (
 )
 from tieline.http_client.request_gate import LimitGate
 from tieline.http_client.responses import Response
-from tieline.http_client.session import Session
+from tieline.http_client.session import Session, heed_body
 from tieline.run_deadline import begin_deadline
 from tieline.telemetry.redaction import Redactor
 from tieline_api import errors
@@ -153,11 +152,13 @@ class ConnectionRequests:
         ) as response:
             if response.status < 200:
                 raise _unreachable("it wants to speak another protocol")
-            limit = connection.limit_answers.read(response.status, response.headers, now=time.time())
+            body = await _body_if(response, request)
+            heed_body(session, response, body)
+            limit = response.limit if isinstance(response, Response) else None
             return SystemAnswer(
                 status=response.status,
                 headers=response.headers,
-                body=await _body_if(response, request),
+                body=body,
                 redact=used.redact,
                 limited=limit is not None and limit.refused,
                 rejected=heard.status == _UNAUTHORISED,

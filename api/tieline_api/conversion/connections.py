@@ -186,6 +186,7 @@ def _credential_to_rest(
             type=CredentialType.OAUTH2_TOKEN if exchanged else kind,
             name=item.get("name") or "",
             errors=_errors_of(obj, item["id"], tokens),
+            warnings=list(_status_of(obj, item["id"]).get("warnings") or ()) or None,
             data=_token_data(tokens.tokens) if tokens and exchanged else None,
             expires_at=in_utc(item.get("expiresAt")),
             secret=secret,

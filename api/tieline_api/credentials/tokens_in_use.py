@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_api.cluster.indexes import by_account
 from tieline_api.conversion.connections import scheme_item
 from tieline_core.credentials.tenants import mark_in, tenant_of, without_tokens_of_others
 from tieline_core.oauth.token_secret_codec import KEPT
@@ -18,6 +19,11 @@ def token_secret_of(cluster: ClusterCache, connection: ObjectView, item: ObjectV
     """The Secret with the tokens that the platform keeps for a credential; only the connection's own."""
     found = cluster.secrets.get(*secret_key_of(connection, item["id"]))
     return found if found is not None and holds_tokens_of(found, connection) else None
+
+
+def holders_of(cluster: ClusterCache, secret: ObjectView) -> int:
+    """How many connections of the organisation hold tokens of the same account as a Secret; 0 if that is not known."""
+    return sum(len(cluster.secrets.by_index("account", key)) for key in by_account(secret))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

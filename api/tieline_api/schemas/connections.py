@@ -46,6 +46,8 @@ class Credential(Rest):
     """Its name, for people."""
     errors: Annotated[list[str], Field(json_schema_extra={"readOnly": True})] | None = None
     """What is wrong with it; absent when it was not checked, empty when it is valid."""
+    warnings: Annotated[list[str], Field(json_schema_extra={"readOnly": True})] | None = None
+    """What may end it, such as further connections to the same account. Absent for nothing."""
     data: CredentialData | None = None
     """The values, in the sub-object of the type. Leaving them out keeps those stored. Secrets go in and never
     come out; of tokens, their scopes, type and end do."""

@@ -101,7 +101,8 @@ class OAuth2CodeData(Rest):
     state: ShortValue | None = None
     """The state that came back with it."""
     callback: ShortValue | None = None
-    """The query string with which the user returned. Needed if the scheme keeps parameters of it."""
+    """The query string with which the user returned. Needed if the scheme keeps parameters of it, or checks its
+    signature."""
 
 
 class CertificateData(Rest):

@@ -20,11 +20,24 @@ class AnswerCondition(Rest, core.AnswerCondition):
     """A condition for an answer: its status, and a value in its JSON body."""
 
 
+class ExpectedParameter(Rest, core.ExpectedParameter):
+    """A parameter that the callback must have."""
+
+
+class CallbackSignature(Rest, core.CallbackSignature):
+    """A signature in the callback: HMAC-SHA256, by the client secret, of the other parameters, sorted by name."""
+
+    expect: Annotated[list[ExpectedParameter], Field(max_length=16, default_factory=list)]  # type: ignore[assignment]
+    """Parameters that must have a value of the connection, such as the account's address."""
+
+
 class AuthorizationDialect(Rest, core.AuthorizationDialect):
     """The authorise URL, and the parameters with which the user returns."""
 
     keep: Annotated[list[KeptParameter], Field(max_length=16, default_factory=list)]  # type: ignore[assignment]
     """Parameters of the callback that the connection keeps."""
+    callback_signature: CallbackSignature | None = None
+    """The signature that the callback must have. Default: none is looked for."""
 
 
 class GrantTypes(Rest, core.GrantTypes):

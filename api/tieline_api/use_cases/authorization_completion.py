@@ -148,7 +148,7 @@ def brought_back(
     )
     if not code:
         return None
-    callback = query if dialect.get("keep") else None
+    callback = query if dialect.get("keep") or dialect.get("callbackSignature") else None
     return CredentialData(oauth2_code=OAuth2CodeData(code=code, state=state, callback=callback))
 
 

@@ -16,10 +16,15 @@ from tieline_api.conversion.times import expired
 from tieline_api.credentials.credential_directory import CredentialDirectory
 from tieline_api.credentials.credential_secrets import secret_references
 from tieline_api.credentials.findings_cache import FindingsCache, SecretFactsCache
-from tieline_api.credentials.tokens_in_use import token_secret_of
+from tieline_api.credentials.tokens_in_use import holders_of, token_secret_of
 from tieline_core.credentials.linker import scheme_in
-from tieline_core.credentials.tenants import tenant_of
-from tieline_core.credentials.validation.credential_findings import KnownCredential, findings, recheck_times
+from tieline_core.credentials.tenants import mark_in, tenant_of
+from tieline_core.credentials.validation.credential_findings import (
+    KnownCredential,
+    findings,
+    recheck_times,
+    warnings,
+)
 from tieline_core.credentials.validation.references import resolve_references, scheme_links
 from tieline_core.credentials.validation.scheme_findings import (
     KnownScheme,
@@ -91,7 +96,11 @@ def connection_with_findings(cluster: ClusterCache, obj: ObjectView, system: Obj
     if system is None:
         return obj
     items = obj["spec"].get("credentials") or ()
-    kept = tuple(_version(found) for item in items if (found := token_secret_of(cluster, obj, item)))
+    kept = tuple(
+        (_version(found), holders_of(cluster, found))
+        for item in items
+        if (found := token_secret_of(cluster, obj, item))
+    )
     sources = (*_versions(cluster, obj), *_versions(cluster, system), *kept)
     versions = (_version(obj), _version(system), len(items), *sources)
     elsewhere = _leads_elsewhere(obj) or _leads_elsewhere(system)
@@ -112,7 +121,7 @@ def connection_with_findings(cluster: ClusterCache, obj: ObjectView, system: Obj
             continue
         errors = [finding.message for finding in findings(known, now)][:_MOST]
         own = [finding.message.to_dict() for finding in inline_findings(item.auth_scheme_config)[:_MOST]]
-        judged = {"id": item.id, "errors": errors, "validationMessages": own}
+        judged = {"id": item.id, "errors": errors, "warnings": warnings(known), "validationMessages": own}
         statuses.append({**before.get(item.id, {}), **judged})
     _judgements.keep(obj["metadata"]["uid"], versions, statuses, min(again, default=None))
     return _with_status(obj, credentials=statuses)
@@ -147,6 +156,7 @@ def _known(
         secret=facts(namespace, item.secret_ref.name) if item.secret_ref else None,
         consumer=facts(namespace, consumer.name) if consumer else None,
         tokens=tokens_of(kept).seen_from(tenant.mark) if kept else None,
+        holders=holders_of(cluster, kept) if kept and mark_in(kept) == tenant.mark else 0,
         links=resolve_references(CredentialDirectory(cluster), facts, obj, item, scheme).problems,
     )
 

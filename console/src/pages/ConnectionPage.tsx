@@ -213,6 +213,11 @@ function CredentialRow({ part, connection }: { part: Part; connection: Connectio
             {visible(each)}
           </div>
         ))}
+        {part.credential?.warnings?.map((each) => (
+          <div key={each} className="note warn">
+            {visible(each)}
+          </div>
+        ))}
         {connection.state === "not_authorised" && part.credential?.type === "none" && (
           <span className="dim">
             {plan.authorise ? "Nobody has signed in yet." : "It has not been entered yet."}

@@ -14,7 +14,7 @@ from tieline_core.credentials.linker import (
     client_of,
     scheme_of,
 )
-from tieline_core.credentials.resolver import Grant, Resolved
+from tieline_core.credentials.resolver import CALLBACK, Grant, Resolved
 from tieline_core.identity.ids import client_credential_id, credential_id, object_id
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.oauth1_tokens import Issued, token_credentials
@@ -24,6 +24,7 @@ from tieline_core.oauth.token_secrets import secret_key_of
 from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, OAuth2Client
 from tieline_core.resources.parsed_cache import CONNECTION
+from tieline_protocol.oauth.callback_signature import CallbackRefusedError
 from tieline_protocol.oauth.token_client import (
     Endpoint,
     RefusedError,
@@ -34,6 +35,7 @@ from tieline_protocol.oauth.token_client import (
 )
 
 SECRET_TAKEN = "SecretNameTaken"  # noqa: S105  (a reason)
+CALLBACK_REFUSED = "callback_refused"
 RENEWING = (Grant.CLIENT_CREDENTIALS, Grant.PASSWORD)
 """Grants that bring new tokens without a refresh token."""
 
@@ -118,6 +120,7 @@ class GrantRequest:
 
     async def _exchanged(self) -> Tokens:
         inputs = self.resolved.inputs
+        check_callback(self.resolved, now=self.now())
         namespace, name = secret_key_of(self.connection, self.item_id)
         pending = await self.states.bind(
             inputs.get("state", ""), namespace=namespace, holder=holder_of(name, self.resolved.source)
@@ -274,6 +277,33 @@ def check_begun_with(pending: PendingAuthorization, resolved: Resolved) -> None:
             "store the same variables with the code",
             code="variables_changed",
         )
+
+
+def check_callback(resolved: Resolved, *, now: datetime) -> None:
+    """RefusedError where the auth scheme demands a signature of the callback, and that is none of the provider's."""
+    endpoint, inputs = resolved.endpoint, resolved.inputs
+    signature = endpoint.dialect.callback_signature if endpoint else None
+    if resolved.grant is not Grant.AUTHORIZATION_CODE or endpoint is None or signature is None:
+        return
+    if not inputs.get(CALLBACK):
+        raise RefusedError(
+            "The auth scheme checks the signature of the provider's callback, and that is not known; store the whole "
+            "query of the callback with the code (oauth2Code.callback, or callback in the Secret)",
+            code=CALLBACK_REFUSED,
+        )
+    try:
+        signature.check(
+            inputs[CALLBACK],
+            secret=endpoint.client_secret,
+            code=inputs.get("code", ""),
+            state=inputs.get("state", ""),
+            variables=resolved.tenant,
+            now=now,
+        )
+    except CallbackRefusedError as error:
+        raise RefusedError(
+            f"The provider's callback {error}, and connect again", code=CALLBACK_REFUSED
+        ) from None
 
 
 def _foreign() -> StateRefusedError:

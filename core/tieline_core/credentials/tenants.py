@@ -85,17 +85,19 @@ class Tenant:
 def tenant_of(connection: ObjectView, system: ObjectView, scheme: Mapping[str, Any] | None) -> Tenant:
     """The tenant of a connection, from both specs and an auth scheme as custom resources have it.
 
-    The variables of the scheme's URLs identify it, and the inputs in the base URL.
+    The variables of the scheme's URLs and of what callbacks must have identify it, and the inputs in the base URL.
     """
     inputs = url_inputs(system)
-    names = {name for url in _urls((scheme or {}).get("oauth2") or {}) for name in variables_of(url)}
+    oauth2 = (scheme or {}).get("oauth2") or {}
+    named = (*_urls(oauth2), *_expected(oauth2))
+    names = {name for template in named for name in variables_of(template)}
     if not connection.get("baseUrl"):
         names |= inputs.keys() & set(variables_of(system.get("templateBaseUrl") or ""))
     return Tenant(
         own=connection.get("variables") or {},
         defaults=system.get("variables") or {},
         inputs=inputs,
-        hosts=tuple(((scheme or {}).get("oauth2") or {}).get("hosts") or ()),
+        hosts=tuple(oauth2.get("hosts") or ()),
         names=frozenset(names),
     )
 
@@ -130,3 +132,10 @@ def _urls(oauth2: Mapping[str, Any]) -> Iterator[str]:
         (after, "url"),
     ):
         yield str(holder.get(name) or "")
+
+
+def _expected(oauth2: Mapping[str, Any]) -> Iterator[str]:
+    """What parameters of a signed callback must be."""
+    signature = (oauth2.get("authorization") or {}).get("callbackSignature") or {}
+    for one in signature.get("expect") or ():
+        yield str(one.get("value") or "")

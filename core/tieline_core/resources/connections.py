@@ -131,6 +131,8 @@ class CredentialStatus(Shape):
     """The credential's id in this connection."""
     errors: Annotated[list[Text], Field(max_length=16)] = []
     """Errors of the credential. Empty if it is valid."""
+    warnings: Annotated[list[Text], Field(max_length=16)] = []
+    """What may end the credential, such as further connections to the same account."""
     validation_messages: Annotated[list[ValidationMessage], Field(max_length=16)] = []
     """Findings about the auth scheme that the credential itself brings (authSchemeConfig)."""
     expired: bool = False

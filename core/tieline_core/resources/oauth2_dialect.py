@@ -78,6 +78,39 @@ class AnswerCondition(Shape):
     """The values, one of which must be there."""
 
 
+class SignatureEncoding(StrEnum):
+    """How a signature is written."""
+
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+class ExpectedParameter(Shape):
+    """A parameter that the callback must have."""
+
+    parameter: Parameter
+    """The parameter's name, such as shop."""
+    value: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+    """Its value. The connection's variables in curly braces are filled in, as in {shop}.myshopify.com."""
+
+
+class CallbackSignature(Shape):
+    """A signature in the callback: HMAC-SHA256, by the client secret, of the other parameters, sorted by name."""
+
+    parameter: Parameter
+    """The parameter with the signature, such as hmac."""
+    encoding: SignatureEncoding = SignatureEncoding.HEX
+    """How it is written: hex (the default) or base64."""
+    unsigned: Words = []
+    """Further parameters that are not signed."""
+    expect: Annotated[list[ExpectedParameter], Field(max_length=16)] = []
+    """Parameters that must have a value of the connection, such as the account's address."""
+    timestamp_parameter: Parameter | None = None
+    """The parameter with the time of the callback, in seconds since 1970."""
+    max_age: Duration | None = None
+    """How old that time may be. Default: any age."""
+
+
 class OfflineAccess(StrEnum):
     """How a refresh token is asked for."""
 
@@ -114,6 +147,8 @@ class AuthorizationDialect(Shape):
     """Parameters of the callback that the connection keeps."""
     grants_per_account: Annotated[int | None, Field(ge=1, le=10000)] = None
     """How many authorisations of one account are valid at a time; one more ends the oldest. Default: unlimited."""
+    callback_signature: CallbackSignature | None = None
+    """The signature that the callback must have. Default: none is looked for."""
 
 
 class TokenMethod(StrEnum):

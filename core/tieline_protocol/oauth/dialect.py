@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from tieline_protocol.oauth.answers import Condition, conditions
+from tieline_protocol.oauth.callback_signature import CallbackSignature
 from tieline_protocol.oauth.kept import Hosts, KeepRule
 from tieline_protocol.request_limits import seconds_of
 from tieline_protocol.url_inputs import variables_of, with_values
@@ -254,6 +255,8 @@ class Dialect:
     after: AfterToken | None = None
     callback: tuple[KeepRule, ...] = ()
     """What is kept of the callback's query."""
+    callback_signature: CallbackSignature | None = None
+    """The signature that the callback's query must have."""
 
     @classmethod
     def of(cls, oauth2: Mapping[str, Any], *, base_url: str = "") -> Self:
@@ -287,6 +290,7 @@ class Dialect:
             if after.get("url")
             else None,
             callback=KeepRule.all_of(_part(oauth2, "authorization").get("keep")),
+            callback_signature=CallbackSignature.of(_part(oauth2, "authorization")),
         )
 
     @property

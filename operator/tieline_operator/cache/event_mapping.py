@@ -19,11 +19,13 @@ from tieline_operator.apply.plan import Key, Object
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.cache.indexers import (
+    BY_ACCOUNT,
     BY_ADDRESS,
     BY_ID,
     BY_ID_ANYWHERE,
     CHILD_RESOURCES,
     PRIMARY_RESOURCES,
+    account_key,
     joined,
     key_of,
     namespace_of,
@@ -47,6 +49,8 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
     mappers = _EVENT_MAPPERS.get(resource, ())
     states = [state for state in (change.old, change.new) if state is not None]
     notified = _notifications_of_project(listers, states) if resource == r.PROJECTS else set()
+    if resource == r.SECRETS:
+        notified = _sharers_of_account(listers, change)
     if resource in (*PRIMARY_RESOURCES, r.NAMESPACES) and len(states) == len((change.old, change.new)):
         first, second = (relevant_fields(resource, state) for state in states)
         if first == second:
@@ -58,6 +62,20 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
         if change.new is not None:
             keys.discard(key_of(resource, change.new))
     return keys
+
+
+def _sharers_of_account(listers: Listers, change: Change) -> set[Key]:
+    """The Connections with tokens of an account that another Secret now holds tokens of, too, or no more."""
+    old, new = (account_key(state) if state else None for state in (change.old, change.new))
+    if old == new:
+        return set()  # a refresh, most often
+    return {
+        key
+        for account in (old, new)
+        if account
+        for secret in listers[r.SECRETS].by_index(BY_ACCOUNT, account)
+        for key in _owners(secret)
+    }
 
 
 def _notifications_of_project(listers: Listers, states: Sequence[Object]) -> set[Key]:
@@ -242,9 +260,14 @@ def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
     for channel in listers[r.NOTIFICATION_CHANNELS].by_index("secret", joined(*namespaced_name)):
         yield key_of(r.NOTIFICATION_CHANNELS, channel)
     yield from _found(listers, r.PROJECTS, "secret", *namespaced_name)
+    yield from _owners(obj)
+
+
+def _owners(obj: Object) -> Iterator[Key]:
+    """The Connections that own a Secret."""
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("kind") == r.CONNECTIONS.kind:
-            yield Key(r.CONNECTIONS.kind, namespace, owner["name"])
+            yield Key(r.CONNECTIONS.kind, namespace_of(obj), owner["name"])
 
 
 def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:

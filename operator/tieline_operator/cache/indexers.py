@@ -16,6 +16,8 @@ IndexFunc = Callable[[Object], Iterable[str]]
 BY_ID = "id"
 BY_ID_ANYWHERE = "id anywhere"
 """Projects by id in all organisations: ids of environments, and hosts made of them, follow from it."""
+BY_ACCOUNT = "account"
+"""Secrets of tokens by the account that they are of."""
 BY_ADDRESS = "address"
 """Projects by the public addresses of their environments."""
 
@@ -163,6 +165,17 @@ def _tokens_of(obj: Object) -> Iterable[str]:
     return [joined(namespace_of(obj), owner["name"]) for owner in owners]
 
 
+def account_key(obj: Object) -> str | None:
+    """The account whose tokens a Secret (as the cache keeps it) holds; None where that is not known."""
+    tokens = obj.get("tokens")
+    return joined(namespace_of(obj), tokens.account) if tokens and tokens.account else None
+
+
+def _account(obj: Object) -> Iterable[str]:
+    key = account_key(obj)
+    return [key] if key else []
+
+
 def _organisation(obj: Object) -> Iterable[str]:
     found = labelled_id(obj)
     return [found] if found else []
@@ -248,7 +261,7 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         "channel": _by(_ref("channelRef")),
         "environment": _by(*_ENVIRONMENT),
     },
-    r.SECRETS: {"tokens-of": _tokens_of},
+    r.SECRETS: {"tokens-of": _tokens_of, BY_ACCOUNT: _account},
     r.NAMESPACES: {"organisation": _organisation},
     **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS), _CHILD),
     r.CONFIG_MAPS: {**_CHILD, "told-by": _by(_label(TOLD_LABEL))},

@@ -25,6 +25,7 @@ from tieline_core.credentials.validation.credential_findings import (
     findings,
     has_expired,
     recheck_times,
+    warnings,
 )
 from tieline_core.credentials.validation.references import ResolvedReferences, resolve_references
 from tieline_core.credentials.validation.scheme_findings import inline_findings
@@ -51,7 +52,7 @@ from tieline_operator.apply.plan import (
 )
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.credential_directory import CacheDirectory
-from tieline_operator.cache.indexers import joined
+from tieline_operator.cache.indexers import BY_ACCOUNT, joined
 from tieline_operator.cache.secret_facts import cached_facts, secret_facts, tokens_facts
 from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.secret_gc import unused_secrets
@@ -87,6 +88,8 @@ class ObservedConnection:
     secrets: Mapping[str, SecretFacts]
     tokens: Mapping[str, TokenFacts] = field(default_factory=dict)
     """By the credential's id: the tokens that the platform keeps, as far as they are of the connection's tenant."""
+    holders: Mapping[str, int] = field(default_factory=dict)
+    """By the credential's id: how many connections hold tokens of the same account, this one included."""
     is_authorised: bool = False
     """Whether there are tokens, of whatever tenant."""
     kept: Kept = NOTHING
@@ -138,6 +141,11 @@ class ConnectionReconciler:
             user_found=user is None or cache[END_USERS].get(namespace, user) is not None,
             secrets=await secret_facts(cache, secrets, namespace, _secret_names(connection, system, now)),
             tokens=tokens,
+            holders={
+                item_id: len(secrets.by_index(BY_ACCOUNT, joined(namespace, facts.account)))
+                for item_id, facts in tokens.items()
+                if facts.account
+            },
             is_authorised=any(facts.obtained for facts in stored.values()),
             kept=_kept(spec, tokens),
             links={
@@ -182,6 +190,8 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
             if one.reason in _NOTICED and one.message not in observed.reported_errors.get(item.id, ()):
                 events.append(PlannedEvent(one.reason, message))
         entry: dict[str, Any] = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
+        if risks := warnings(known):
+            entry["warnings"] = risks
         if item.id in observed.links and (certificate := observed.links[item.id].certificate_id):
             entry["mtlsCredentialId"] = certificate
         if own := inline_findings(item.auth_scheme_config)[:16]:
@@ -362,6 +372,7 @@ def _known(item: ConnectionCredential, observed: ObservedConnection) -> KnownCre
         secret=observed.secrets.get(item.secret_ref.name) if item.secret_ref else None,
         consumer=observed.secrets.get(consumer.name) if consumer else None,
         tokens=observed.tokens.get(item.id),
+        holders=observed.holders.get(item.id, 0),
         links=observed.links.get(item.id, ResolvedReferences()).problems,
     )
 

@@ -67,6 +67,10 @@ def _about(provider: Provider, address: str) -> Iterator[str]:
         yield f"# {provider.name}: client id {provider.client.id}, client secret {provider.client.secret}"
         yield f"#   authorise URL {local(str(scheme.raw['authorizeUrl']), provider, address)}"
         yield f"#   token URL     {local(str(scheme.raw['tokenUrl']), provider, address)}"
+    if provider.signing is not None:
+        yield f"# {provider.name}: consumer key {provider.client.id}, consumer secret {provider.client.secret}"
+        for one in provider.signing.endpoints:
+            yield f"#   {local(one.filled({}), provider, address)}"
     if provider.webhooks is not None:
         yield f"# {provider.name}: webhook secret {provider.webhooks.secret}".replace("\n", "\n#   ")
         yield f"#   curl -X POST '{address}{CONTROL}/{provider.key}/webhook?url=http://127.0.0.1:8080/<webhook>'"

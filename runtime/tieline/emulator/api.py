@@ -9,8 +9,9 @@ from email.utils import format_datetime
 from typing import Any
 
 from tieline.emulator.facts import AnswerFacts, ProviderFacts
-from tieline.emulator.grants import Grants
+from tieline.emulator.grants import Grants, Token
 from tieline.emulator.messages import Asked, Reply
+from tieline.emulator.oauth1 import OAuth1
 from tieline.emulator.paging import EmulatedList
 from tieline.emulator.scheme import OAuthScheme, Raw, section
 from tieline.emulator.templates import filled, put
@@ -41,6 +42,7 @@ class Api:
     key: str
     """The API key, and the password, that the provider accepts."""
     values: Mapping[str, Any]
+    signing: OAuth1 | None = None
     limit: Limit = field(default_factory=Limit)
     lists: list[EmulatedList] = field(default_factory=list)
 
@@ -135,14 +137,20 @@ class Api:
     def _unauthorised(self, asked: Asked) -> Reply | None:
         if self._has_key(asked):
             return None
-        scheme = self.scheme
-        shown = scheme.presented(asked.headers, asked.url.query) if scheme else None
-        token = self.grants.access.get(shown or "")
+        token = self._token(asked)
         if token is None:
             return self._answer(self._expired(), self.values)
         if token.grant.revoked:
             return self._answer(self._revoked(), self.values)
         return None if self.grants.is_live(token) else self._answer(self._expired(), self.values)
+
+    def _token(self, asked: Asked) -> Token | None:
+        """The access token that a request shows, or is signed with."""
+        scheme = self.scheme
+        shown = scheme.presented(asked.headers, asked.url.query) if scheme else None
+        if shown is None and self.signing is not None:
+            return self.signing.token_of(asked)
+        return self.grants.access.get(shown or "")
 
     def _has_key(self, asked: Asked) -> bool:
         """Whether it has the key or the password of another scheme of the System than OAuth 2.0."""

@@ -34,7 +34,7 @@ def connection(provider: Provider, address: str, *, scheme: str | None = None) -
 
 def _chosen(provider: Provider, wanted: str | None) -> Raw:
     for one in provider.system.get("authSchemeConfigs") or ():
-        if one["id"] == wanted or (wanted is None and one["type"] in _KINDS):
+        if one["id"] == wanted or (wanted is None and _is_emulated(one, provider)):
             found: Raw = one
             return found
     raise LookupError(
@@ -43,8 +43,14 @@ def _chosen(provider: Provider, wanted: str | None) -> Raw:
     )
 
 
+def _is_emulated(scheme: Raw, provider: Provider) -> bool:
+    """Whether there is a credential for a scheme; that of OAuth 1.0 depends on how it is signed."""
+    return scheme["type"] in _KINDS and (scheme["type"] != "oauth1" or provider.signing is not None)
+
+
 _KINDS = {
     "oauth2": "oauth2-token",
+    "oauth1": "oauth1",
     "api-key": "string",
     "secret": "string",
     "basic-auth": "basic-auth",
@@ -64,6 +70,11 @@ def _credential(provider: Provider, scheme: Raw, address: str) -> dict[str, Any]
         }
         if provider.values:
             data["variables"] = dict(provider.values)
+    elif kind == "oauth1":
+        data = {
+            **(provider.signing.sign_in() if provider.signing else {}),
+            "consumerSecret": provider.client.secret,
+        }
     elif kind == "basic-auth":
         data = {"username": provider.user, "password": provider.api_key}
     else:
@@ -73,6 +84,8 @@ def _credential(provider: Provider, scheme: Raw, address: str) -> dict[str, Any]
         options["oauth2"] = {
             name: value for name, value in scheme["oauth2"].items() if name not in _FOR_PEOPLE
         }
+    if kind == "oauth1":
+        options["oauth1"] = {**scheme["oauth1"], "consumerKey": provider.client.id}
     return {"type": _KINDS[kind], "authScheme": _local_urls(options, provider, address), "data": data}
 
 

@@ -21,6 +21,13 @@ class Asked:
     """At the provider's own host."""
     headers: CIMultiDictProxy[str]
     body: bytes = b""
+    sent_to: URL | None = None
+    """Where the client has sent it, if that is not the provider's own host."""
+
+    @property
+    def addressed(self) -> URL:
+        """The URL as the client has it, which it may sign."""
+        return self.sent_to or self.url
 
     @property
     def text(self) -> str:

@@ -10,9 +10,11 @@ from yarl import URL
 from tieline.emulator import authorisation
 from tieline.emulator.api import Api
 from tieline.emulator.authorisation import AuthoriseError, Client, Consent
+from tieline.emulator.callbacks import Forgery, signed_callback
 from tieline.emulator.facts import Given, ListFacts, ProviderFacts
 from tieline.emulator.grants import Clock, Grant, Grants
 from tieline.emulator.messages import Asked, Reply
+from tieline.emulator.oauth1 import OAuth1
 from tieline.emulator.paging import EmulatedList, matching
 from tieline.emulator.scheme import OAuthScheme, Raw, section
 from tieline.emulator.templates import literal_at
@@ -43,6 +45,8 @@ class Provider:
     seen: list[Asked] = field(default_factory=list)
     """The latest requests, oldest first."""
     outage: Outage = field(default_factory=Outage)
+    forgery: Forgery | None = None
+    """What an attacker changes in signed callbacks."""
 
     def __post_init__(self) -> None:
         self.key: str = self.entry["key"]
@@ -54,6 +58,7 @@ class Provider:
         self.user = f"{self.key}-user"
         self.grants = Grants(self.key, self.clock)
         self.scheme = self._scheme()
+        self.signing = OAuth1.of(self.system, self.facts, self.client, self.grants)
         self.base = Endpoint.of(str(self.system.get("templateBaseUrl") or ""))
         self.values = {**_samples(self.system), **self._kept(), **self.facts.inputs}
         if self.values.get("baseUrl") == "":
@@ -67,6 +72,7 @@ class Provider:
             scheme=self.scheme,
             key=self.api_key,
             values=self.values,
+            signing=self.signing,
         )
         self.api.lists = self._lists()
         self._tokens: TokenEndpoint | None = None
@@ -133,6 +139,7 @@ class Provider:
             found += self.scheme.endpoints
             step = section(self.scheme.raw, "afterToken")
             found += [Endpoint.of(str(step["url"]))] if step else []
+        found += self.signing.endpoints if self.signing else []
         found += [Endpoint(one.host, one.path) for one in self.facts.answers if one.host]
         return [one for one in found if one.host]
 
@@ -161,6 +168,8 @@ class Provider:
             tenant = scheme.authorise.match(asked.url)
             if tenant is not None and not self._is_token_request(asked, scheme):
                 return self._authorise(asked, tenant)
+        if self.signing is not None and self.signing.is_authorise(asked):
+            return self._sign_authorise(asked, self.signing)
         if self.outage.times > 0 and asked.method in ("GET", "POST"):
             self.outage.times -= 1
             return Reply.of({"error": "temporarily_unavailable"}, status=self.outage.status)
@@ -168,7 +177,8 @@ class Provider:
             for endpoint in (scheme.token, scheme.refresh, scheme.exchange):
                 if endpoint is not None and (tenant := endpoint.match(asked.url)) is not None:
                     return self._tokens.serve(asked, tenant)
-        return self.api.serve(asked)
+        issued = self.signing.serve(asked) if self.signing else None
+        return issued or self.api.serve(asked)
 
     @staticmethod
     def _is_token_request(asked: Asked, scheme: OAuthScheme) -> bool:
@@ -192,6 +202,25 @@ class Provider:
             return Reply.page(authorisation.message_page(self.name, "Access was denied."))
         return Reply.redirect(back)
 
+    def _sign_authorise(self, asked: Asked, signing: OAuth1) -> Reply:
+        """The page of OAuth 1.0, or where the person is sent from it."""
+        try:
+            consent = signing.read(asked.url)
+        except AuthoriseError as error:
+            return Reply.page(authorisation.error_page(self.name, error), status=400)
+        decision = asked.form.get("decision") if asked.method == "POST" else None
+        if decision is None:
+            return Reply.page(authorisation.consent_page(self.name, consent))
+        back = signing.allow(consent) if decision == "allow" else signing.deny(consent)
+        if back is None:
+            return Reply.page(authorisation.message_page(self.name, "Access was denied."))
+        return Reply.redirect(back)
+
+    @property
+    def sends_back_after_denial(self) -> bool:
+        """Whether a person who denies access comes back to the application."""
+        return bool(self.scheme.denied) if self.scheme else self.facts.denied != {}
+
     def _refused(self, asked: Asked, error: AuthoriseError) -> Reply:
         assert self.scheme is not None  # noqa: S101
         if error.fatal or self.scheme.errors_on_page:
@@ -209,7 +238,21 @@ class Provider:
         self._consented = True
         code = self.grants.code(grant, redirect_uri=consent.redirect_uri, challenge=consent.challenge)
         query = {**self.facts.callback, self.scheme.code_at_callback: code}
-        return _back(consent, query)
+        return _back(consent, self._signed(consent, query, tenant or {}))
+
+    def _signed(self, consent: Consent, query: dict[str, str], tenant: Mapping[str, str]) -> dict[str, str]:
+        assert self.scheme is not None  # noqa: S101
+        signature = section(self.scheme.authorization, "callbackSignature")
+        if not signature:
+            return query
+        return signed_callback(
+            {**query, **_state(consent)},
+            signature,
+            secret=self.client.secret,
+            values={**self.values, **tenant},
+            now=self.clock.now(),
+            forgery=self.forgery,
+        )
 
     def deny(self, consent: Consent) -> URL | None:
         """A person denies access: the callback's URL, if there is one."""
@@ -236,7 +279,7 @@ class Provider:
     def sign_in(self) -> dict[str, str]:
         """Tokens as if a person had allowed all scopes; their values are the same each time."""
         if self.scheme is None:
-            return {}
+            return self.signing.sign_in() if self.signing else {}
         offline = self.scheme.refresh_tokens_given is not Given.NEVER
         grant = Grant(self._tenant(self.scheme), tuple(sorted(self.scheme.scopes)), offline)
         self.grants.issue_known(grant, lifetime=self.scheme.expires_in)
@@ -280,8 +323,11 @@ class Provider:
 
 
 def _back(consent: Consent, query: Mapping[str, str]) -> URL:
-    state = {"state": consent.state} if consent.state else {}
-    return URL(consent.redirect_uri).update_query({**query, **state})
+    return URL(consent.redirect_uri).update_query({**query, **_state(consent)})
+
+
+def _state(consent: Consent) -> dict[str, str]:
+    return {"state": consent.state} if consent.state else {}
 
 
 def _samples(system: Raw) -> dict[str, str]:

@@ -68,7 +68,8 @@ class Emulator:
         if found is None:
             return None, False
         sent = CIMultiDictProxy(CIMultiDict(headers))
-        return Asked(method=method, url=found, headers=sent, body=body), is_below
+        sent_to = url if is_below else None
+        return Asked(method=method, url=found, headers=sent, body=body, sent_to=sent_to), is_below
 
     def _provider_url(self, url: URL) -> tuple[URL | None, bool]:
         if self._serves(url.host or ""):

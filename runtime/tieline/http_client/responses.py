@@ -118,10 +118,7 @@ class Response(aiohttp.ClientResponse):
     def _parsed(self, content: bytes) -> Any:
         """The body as JSON data, parsed once; MISSING for what is none."""
         if self._document is _NOT_PARSED:
-            try:
-                self._document = orjson.loads(content.removeprefix(BOM_UTF8))
-            except ValueError:
-                self._document = MISSING
+            self._document = _json_of(content)
         return self._document
 
     async def _whole(self, seconds: float) -> None:
@@ -138,14 +135,20 @@ class Response(aiohttp.ClientResponse):
                     await asyncio.sleep(wait)
                     wait = min(wait * 2, _LAST_LOOK)
 
-    def small_json(self, longest: int, *, is_of_interest: Callable[[bytes], bool]) -> Any:
-        """The body as JSON data, where it is read, declared as such, of interest and not too long; else MISSING."""
+    def small_json(
+        self, longest: int, *, is_of_interest: Callable[[bytes], bool], body: bytes | None = None
+    ) -> Any:
+        """The body as JSON data, where it is read, declared as such, of interest and not too long; else MISSING.
+
+        ``body`` is what somebody has read from the content.
+        """
+        content = self._body if body is None else body
         media_type = self.headers.get("Content-Type", "")
-        if self._body is None or len(self._body) > longest or not is_json(media_type):
+        if content is None or len(content) > longest or not is_json(media_type):
             return MISSING
-        if not is_of_interest(self._body):
+        if not is_of_interest(content):
             return MISSING
-        return self._parsed(self._body)
+        return self._parsed(content) if body is None else _json_of(content)
 
     def excerpt(self, *, longest: int = MAX_BODY_EXCERPT) -> str:
         """The body's beginning, masked, then cut. What may be the beginning of a secret at its end is left out."""
@@ -177,3 +180,10 @@ class Response(aiohttp.ClientResponse):
             return self.get_encoding()
         except RuntimeError:  # its body is not read, and it declares none
             return "utf-8"
+
+
+def _json_of(content: bytes) -> Any:
+    try:
+        return orjson.loads(content.removeprefix(BOM_UTF8))
+    except ValueError:
+        return MISSING

@@ -158,7 +158,7 @@ class Session:
         if self._gate is not None and signal is not None and signal.seconds:
             self._gate.pause(connection, signal.seconds)
 
-    def _heed_body(self, response: ClientResponse) -> None:
+    def _heed_body(self, response: ClientResponse, body: bytes | None = None) -> None:
         """The same by a body that is read: errors in a 200, and the cost of GraphQL."""
         if not isinstance(response, Response) or (
             response.limit is not None and response.limit.seconds is not None
@@ -167,7 +167,7 @@ class Session:
         connection = self._look_up()
         answers = connection.limit_answers
         longest = _LONGEST_BODY if answers.read_bodies else _LONGEST_UNASKED
-        content = response.small_json(longest, is_of_interest=answers.may_be_in)
+        content = response.small_json(longest, is_of_interest=answers.may_be_in, body=body)
         if content is MISSING:
             return
         response.limit = answers.read(response.status, response.headers, content, now=time.time())
@@ -224,6 +224,11 @@ async def _raise_with_body(response: ClientResponse) -> None:
     if isinstance(response, Response):
         await response.raise_with_body()
     response.raise_for_status()
+
+
+def heed_body(session: Session, response: ClientResponse, body: bytes) -> None:
+    """Has requests wait as a body says that the caller has read from the response's content."""
+    session._heed_body(response, body)
 
 
 async def fetch(

@@ -119,6 +119,9 @@ def _manifests(one: Installed, *, project: str, environment: str) -> Iterator[Js
     for scheme in spec["authSchemeConfigs"]:
         if scheme["type"] == "oauth2":
             _give_client(scheme["oauth2"], one)
+        if scheme["type"] == "oauth1":
+            consumer = {"consumerKey": one.provider.client.id, "secretRef": {"name": _secret_name(one)}}
+            scheme["oauth1"] |= consumer
     yield _secret(one)
     yield _object("System", one.key, one.system, spec)
     template = {
@@ -151,7 +154,10 @@ def _secret(one: Installed) -> Json:
         "kind": "Secret",
         "metadata": {"name": _secret_name(one)},
         "type": "tieline.dev/credential",
-        "stringData": {"clientSecret": one.provider.client.secret},
+        "stringData": {
+            "clientSecret": one.provider.client.secret,
+            "consumerSecret": one.provider.client.secret,
+        },
     }
 
 

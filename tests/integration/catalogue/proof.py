@@ -18,6 +18,7 @@ from tests.harness.session.waiting import PATIENCE, eventually_async
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.catalogue.emulated_internet import EmulatedInternet
 from tests.integration.catalogue.objects import Installed
+from tieline.emulator.callbacks import Forgery
 from tieline.emulator.connection import EMULATED
 from tieline.emulator.provider import Provider
 from tieline_catalogue.entry import Proof
@@ -59,7 +60,11 @@ class Prover:
 
     @property
     def _is_consent(self) -> bool:
-        return self._grant == "authorizationCode"
+        return self._grant == "authorizationCode" or self._is_signing
+
+    @property
+    def _is_signing(self) -> bool:
+        return self.one.scheme["type"] == "oauth1" and self.provider.signing is not None
 
     @property
     def _is_password(self) -> bool:
@@ -77,7 +82,7 @@ class Prover:
             return self.shown
         if self.one.scheme["type"] not in EMULATED:
             return self.shown
-        if self.provider.scheme is not None and self._is_consent:
+        if self._is_consent and (self._is_signing or self.provider.scheme is not None):
             await self._by_consent()
         else:
             await self._by_key()
@@ -142,13 +147,25 @@ class Prover:
 
     async def _refuse(self) -> bool | None:
         await self._open()
+        if self.provider.scheme and self.provider.scheme.authorization.get("callbackSignature"):
+            await self._refuse_forgeries()
         await self._to_provider()
         await self._choose("Deny")
-        if not self.provider.scheme.denied:  # type: ignore[union-attr]
+        if not self.provider.sends_back_after_denial:
             await expect(self.page.get_by_text("Access was denied.")).to_be_visible()
             return False
         await expect(self.page.get_by_text("Access was not allowed").first).to_be_visible()
         return None
+
+    async def _refuse_forgeries(self) -> None:
+        """Callbacks that an attacker has changed bring no tokens, whatever the person allows."""
+        for forgery in Forgery:
+            self.provider.forgery = forgery
+            await self._decide_again()
+            await expect(self.page.get_by_role("heading", name="Not connected")).to_be_visible()
+            assert not self.provider.grants.access, f"tokens for a callback with another {forgery}"
+            await self._open()
+        self.provider.forgery = None
 
     async def _allow(self) -> None:
         await self._open()

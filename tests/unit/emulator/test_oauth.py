@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -27,6 +29,7 @@ from tests.unit.emulator.providers import (
     exchange,
     token,
 )
+from tieline.emulator.callbacks import Forgery
 from tieline.emulator.provider import Provider
 
 
@@ -295,3 +298,41 @@ def test_hosts_that_an_answer_names_are_served() -> None:
     assert asked(provider, "GET", "https://eu.kept.example/v2/me", headers=bearer).status == 200
     assert call(provider, issued["access_token"]).status == 200, "at the base URL too"
     assert Provider(entry("kept", scheme)).values["baseUrl"] == "https://kept.example/api"
+
+
+SIGNED = {
+    "parameter": "hmac",
+    "expect": [{"parameter": "shop", "value": "{shop}.shopify.example"}],
+    "timestampParameter": "timestamp",
+}
+
+
+def digest_of(query: dict[str, str], secret: str) -> str:
+    text = "&".join(f"{name}={value}" for name, value in sorted(query.items()) if name != "hmac")
+    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def test_a_callback_is_signed_where_the_entry_says_so() -> None:
+    scheme = SHOPIFY["system"]["authSchemeConfigs"][0]["oauth2"]
+    signing = {
+        **SHOPIFY["system"]["authSchemeConfigs"][0],
+        "oauth2": {**scheme, "authorization": {"callbackSignature": SIGNED}},
+    }
+    provider = Provider({**SHOPIFY, "system": {**SHOPIFY["system"], "authSchemeConfigs": [signing]}})
+    query = decide(provider, "allow", scope="read_orders")
+    assert query["shop"] == "my-shop.shopify.example"
+    assert query["timestamp"].isdigit()
+    assert query["hmac"] == digest_of(query, provider.client.secret)
+    provider.forgery = Forgery.SIGNATURE
+    query = decide(provider, "allow", scope="read_orders")
+    assert query["hmac"] != digest_of(query, provider.client.secret)
+    provider.forgery = Forgery.ACCOUNT
+    query = decide(provider, "allow", scope="read_orders")
+    assert query["hmac"] == digest_of(query, provider.client.secret)
+    assert query["shop"] == "somebody-else.shopify.example"
+    provider.forgery = Forgery.ADDED
+    query = decide(provider, "allow", scope="read_orders")
+    assert query["hmac"] == digest_of(
+        {name: one for name, one in query.items() if name != "added"}, provider.client.secret
+    )
+    assert "hmac" not in decide(Provider(SHOPIFY), "allow", scope="read_orders")

@@ -100,3 +100,8 @@ export function isGiven(connection) {
   const hasErrors = connection.credentials?.some((/** @type {any} */ part) => part.credential?.errors?.length);
   return connection.state !== "not_authorised" && !hasErrors;
 }
+
+/** Whether its account is connected as often as the system allows, or more often. @param {any} connection */
+export function isShared(connection) {
+  return Boolean(connection.credentials?.some((/** @type {any} */ part) => part.credential?.warnings?.length));
+}

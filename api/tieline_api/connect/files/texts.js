@@ -45,6 +45,8 @@ export const TEXTS = {
     blocked: "The browser did not open a window. Allow windows for this page, or open it in a new tab.",
     openTab: "Open this page in a tab",
     nowConnected: "{system} is connected.",
+    shared:
+      "This account is connected several times, and {system} may end the oldest connection. Disconnect those that nobody needs.",
     nowDisconnected: "{system} is disconnected.",
     saved: "Saved. You can close this page.",
     ended: "This link has expired. Go back to the previous page and open it again.",
@@ -116,6 +118,8 @@ export const TEXTS = {
       "Der Browser hat kein Fenster geöffnet. Erlauben Sie es, oder öffnen Sie diese Seite in einem eigenen Tab.",
     openTab: "Diese Seite in einem Tab öffnen",
     nowConnected: "{system} ist verbunden.",
+    shared:
+      "Dieses Konto ist mehrfach verbunden, und {system} beendet dann die älteste Verbindung. Trennen Sie, was niemand braucht.",
     nowDisconnected: "{system} ist getrennt.",
     saved: "Gespeichert. Sie können diese Seite schließen.",
     ended: "Dieser Link ist abgelaufen. Öffnen Sie ihn dort neu, wo Sie hergekommen sind.",

@@ -1,5 +1,5 @@
 // What the page shows: made anew from what is known, after each change.
-import { detailsOf, planOf, stateOf } from "./credentials.js";
+import { detailsOf, isShared, planOf, stateOf } from "./credentials.js";
 import { field, h } from "./dom.js";
 import { isRequired, labelOf, valueIn } from "./inputs.js";
 import { markOf } from "./marks.js";
@@ -150,6 +150,7 @@ function connectionItem(page, template, connection) {
       h("span", {}, t(state, { system })),
       ...valuesShown(page, template, connection),
       said && h("p", { className: "hint" }, t("answered", { answer: said })),
+      isShared(connection) && h("p", { className: "hint" }, t("shared", { system })),
     ),
     button(again, () => page.open(template, connection), { page, busy, label: `${again}: ${system}` }),
     canGo &&

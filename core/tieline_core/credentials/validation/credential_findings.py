@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline_core.credentials.linker import Problem
+from tieline_core.credentials.shared_accounts import sharing_warning
 from tieline_core.credentials.tenants import CHANGED, CHANGED_MESSAGE
 from tieline_core.credentials.validation.scheme_findings import inline_findings
 from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts, ValueFacts
@@ -64,6 +65,8 @@ class KnownCredential:
     """The Secret that an oauth1 scheme refers to."""
     tokens: TokenFacts | None = None
     """The tokens that the platform keeps for it; None where it keeps none."""
+    holders: int = 0
+    """How many connections of the organisation hold tokens of the same account, this one included."""
     links: tuple[Problem, ...] = field(default=())
     """What ``resolve`` has found about its client, certificate and URLs."""
 
@@ -87,6 +90,12 @@ def findings(known: KnownCredential, now: datetime) -> list[Problem]:
     found += [one for one in known.links if one.reason not in said]
     found += [*_tokens(known.tokens, now, item.type)] if known.tokens else []
     return found
+
+
+def warnings(known: KnownCredential) -> list[str]:
+    """What may end a credential that can be used now."""
+    found = sharing_warning(known.scheme, known.holders)
+    return [found] if found else []
 
 
 def has_expired(item: ConnectionCredential, now: datetime) -> bool:

@@ -14,7 +14,7 @@ from tieline_core.resources.auth_schemes import (
     OAuth2Client,
     OAuth2GrantType,
 )
-from tieline_core.resources.oauth2_dialect import AuthorizationDialect, OfflineAccess
+from tieline_core.resources.oauth2_dialect import AuthorizationDialect, CallbackSignature, OfflineAccess
 from tieline_protocol.oauth.dialect import Dialect
 from tieline_protocol.oauth.kept import ACCOUNT_ID, BASE_URL, KeepRule
 from tieline_protocol.patterns import is_usable
@@ -228,10 +228,26 @@ def _authorization(authorization: AuthorizationDialect) -> Iterator[SchemeFindin
             f"the provider keeps {authorization.grants_per_account} authorisations of one account, and a further one "
             "ends the oldest; connect each account once, or with a client of its own",
         )
+    if authorization.callback_signature:
+        yield from _callback_signature(authorization.callback_signature)
     known = authorization.prompts
     unknown = [one for one in authorization.prompt.split() if known and one not in known]
     if unknown:
         yield error("Contradiction", "prompt has values that prompts does not list; add them there", unknown)
+
+
+def _callback_signature(signature: CallbackSignature) -> Iterator[SchemeFinding]:
+    if signature.max_age and not signature.timestamp_parameter:
+        yield error(
+            "AuthSchemeIncomplete",
+            "callbackSignature.maxAge needs the parameter with the time; set timestampParameter",
+        )
+    if unsigned := [one.parameter for one in signature.expect if one.parameter in signature.unsigned]:
+        yield error(
+            "Contradiction",
+            "callbackSignature expects values of parameters that it lists as unsigned; take them off unsigned",
+            unsigned,
+        )
 
 
 def _keep(kept: Sequence[KeepRule]) -> Iterator[SchemeFinding]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from tieline_core.credentials.exposure import Exposure, exposure_of
+from tieline_core.credentials.shared_accounts import account_in
 from tieline_core.credentials.tenants import mark_in
 from tieline_core.credentials.validation.pem_keys import (
     Certificate,
@@ -89,6 +90,8 @@ class TokenFacts:
     """What the connection keeps of the provider's answers. Nothing of it is secret."""
     tenant: str = ""
     """The mark of the tenant that they are of (``Tenant.mark``)."""
+    account: str = ""
+    """See ``shared_accounts.account_in``."""
     of_other_tenant: bool = False
     """Whether there are tokens, and another tenant's than the connection's: they are not used."""
 
@@ -96,7 +99,15 @@ class TokenFacts:
         """The facts for a connection of the tenant with this mark."""
         if not self.obtained or self.tenant == tenant:
             return self
-        return replace(self, obtained=False, expires_at=None, due_at=None, kept=NOTHING, of_other_tenant=True)
+        return replace(
+            self,
+            obtained=False,
+            expires_at=None,
+            due_at=None,
+            kept=NOTHING,
+            account="",
+            of_other_tenant=True,
+        )
 
 
 def values_of(data: Mapping[str, str]) -> ValueFacts:
@@ -147,6 +158,7 @@ def tokens_of(secret: Mapping[str, Any]) -> TokenFacts:
         ),
         kept=Kept.decoded(b64decode(data.get(token_secret_codec.KEPT, "")).decode("utf-8", "replace")),
         tenant=mark_in(secret),
+        account=account_in(secret),
     )
 
 

@@ -126,7 +126,7 @@ def _consent(
                 parameter=said.get("codeParameter") or "code",
                 errors=("error", *(said.get("errorParameters") or ())),
             )
-    callback = {"callback": query} if said.get("keep") else {}
+    callback = {"callback": query} if said.get("keep") or said.get("callbackSignature") else {}
     return {"code": code, "state": state, **callback}
 
 

@@ -117,6 +117,7 @@ class Credential(Strict):
     ]  # fmt: skip
     name: str
     errors: list[str] | None = None
+    warnings: list[str] | None = None
     expires_at: Time | None = None
 
 

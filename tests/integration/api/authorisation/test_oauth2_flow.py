@@ -1,6 +1,7 @@
 """From initialise to a connected connection, by REST on a real API server, with a provider that checks."""
 
 import base64
+import hmac
 import json
 import time
 from collections.abc import Callable
@@ -95,6 +96,48 @@ class Flow:
 def _tokens(kubectl: Kubectl, org: Organisation, connection: str) -> dict[str, str]:
     secret = stored(kubectl, org, "secret", tokens_name(connection.lower(), "login"))
     return {name: base64.b64decode(value).decode() for name, value in secret["data"].items()}
+
+
+def test_connections_of_one_account_are_warned_about(first: Client, login: Provider) -> None:
+    keep = [{"parameter": "team", "as": "accountId"}]
+    flow = Flow(first, login, authorization={"grantsPerAccount": 1, "keep": keep})
+
+    def connect(name: str, team: str) -> Any:
+        flow.credential_id = new_id()
+        return flow.create(flow.come_back() | {"callback": f"?team={team}"}, name=name).json
+
+    def warnings(connection: str) -> list[str]:
+        found: list[str] = flow.shown(connection).get("warnings") or []
+        return found
+
+    one, other = connect("One", "T1"), connect("Other", "T2")
+    assert warnings(one["id"]) == warnings(other["id"]) == []
+    again = connect("Again", "T1")
+    (said,) = again["credentials"][0]["credential"]["warnings"]
+    assert said.startswith("2 connections hold authorisations of this account")
+    assert warnings(one["id"]) == [said]
+    assert warnings(other["id"]) == []
+    assert first.ok("GET", f"/connections/{again['id']}")["state"] == "not_checked", "a warning ends nothing"
+    first.ok("DELETE", f"/connections/{one['id']}", status=204)
+    eventually("a connection that has its account for itself", lambda: not warnings(again["id"]))
+
+
+def test_a_callback_that_others_have_signed_is_refused(first: Client, login: Provider) -> None:
+    flow = Flow(first, login, authorization={"callbackSignature": {"parameter": "hmac"}})
+
+    def create(*, secret: str) -> Answer:
+        back = flow.come_back()
+        text = f"code={back['code']}&state={back['state']}"
+        digest = hmac.new(secret.encode(), text.encode(), "sha256").hexdigest()
+        return flow.create(back | {"callback": f"?{text}&hmac={digest}"})
+
+    asked = len(login.requests)
+    for refused in (create(secret="guessed"), flow.create(flow.come_back())):
+        assert refused.status == 422, refused.raw
+        assert "callback" in refused.json["message"]
+    assert len(login.requests) == asked, "no code was exchanged"
+    assert flow.names() == []
+    assert create(secret=CLIENT_SECRET).status == 201
 
 
 def test_the_scheme_says_what_is_asked_for_and_kept(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.harness.console.axe import findings
 from tests.integration.api.connect.conftest import FAR_HOST, Scene
@@ -91,6 +91,28 @@ def test_a_user_enters_a_key_and_settings_and_disconnects(scene: Scene, page: Pa
     page.get_by_role("button", name="Disconnect", exact=True).click()
     expect(page.get_by_role("button", name="Connect The Shop")).to_be_visible()
     assert scene.connections(made["externalId"]) == []
+
+
+def test_a_user_is_told_that_an_account_is_connected_too_often(scene: Scene, page: Page) -> None:
+    made = scene.begin(templates=only(scene, scene.key))
+    page.goto(made["url"])
+    page.get_by_role("button", name="Connect The Shop").click()
+    page.get_by_label("Key or secret").fill("k3y")
+    page.get_by_role("button", name="Connect The Shop").click()
+    expect(page.get_by_text("Saved, and not tested yet", exact=True)).to_be_visible()
+    warning = page.get_by_text("This account is connected several times")
+    expect(warning).to_have_count(0)
+
+    def with_warning(route: Route) -> None:
+        answer = route.fetch()
+        content = answer.json()
+        for connection in content["connections"]:
+            connection["credentials"][0]["credential"]["warnings"] = ["2 connections hold authorisations"]
+        route.fulfill(response=answer, json=content)
+
+    page.route("**/connect/session", with_warning)
+    page.reload()
+    expect(warning).to_be_visible()
 
 
 def test_the_page_is_accessible_and_speaks_the_readers_language(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,7 +28,7 @@ from tieline_api.connection_requests.client import (
 )
 from tieline_api.connection_requests.forwarding import masked, shown_text
 from tieline_api.connection_requests.tokens import FreshToken
-from tieline_api.errors import ApiError
+from tieline_api.errors import ApiError, unavailable
 from tieline_core.identity.ids import new_id
 from tieline_protocol.egress import Egress
 
@@ -71,23 +72,32 @@ OAUTH = {
 REQUEST = SystemRequest(method="GET", path="", headers=CIMultiDict(), seconds=20)
 
 
+class NoEngine:
+    """Limits that nobody coordinates now."""
+
+    async def ask(self, *_: Any) -> Any:
+        raise unavailable("The event engine is away")
+
+
 @asynccontextmanager
 async def requests_to(
     handle: Callable[[web.Request], Awaitable[web.Response]],
     *,
     credential: dict[str, Any] = CREDENTIAL,
     fresh: FreshToken | None = None,
+    limits: dict[str, Any] | None = None,
 ) -> AsyncIterator[Callable[..., Awaitable[SystemAnswer]]]:
     """Sends requests through a connection to a system that answers so."""
     app = web.Application()
     app.router.add_get("/", handle)
     async with TestServer(app) as server:
-        requests = ConnectionRequests(Egress.parse(allowed=["127.0.0.0/8"]), limits=None)  # type: ignore[arg-type]
+        requests = ConnectionRequests(Egress.parse(allowed=["127.0.0.0/8"]), limits=NoEngine())  # type: ignore[arg-type]
         connection = {
             "id": new_id(),
             "name": "shop",
             "baseUrl": str(server.make_url("/")),
             "credentials": [{"id": new_id(), **credential}],
+            **({"limits": limits} if limits else {}),
         }
         organisation = new_id()
 
@@ -204,3 +214,40 @@ async def test_a_403_because_of_limits_is_told_from_one_about_rights(left: str, 
     async with requests_to(handle) as sent:
         answer = await sent()
     assert (answer.status, answer.limited) == (403, is_limited)
+
+
+LIMITS = {
+    "shop's words": ({"error": "slow_down"}, [{"status": 200, "path": "error", "equals": "slow_down"}]),
+    "usual words": ({"ok": False, "error": "ratelimited"}, [{"status": 429, "header": "Retry-After"}]),
+}
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+@pytest.mark.parametrize("words", LIMITS)
+async def test_a_limit_in_a_body_holds_further_requests_back(words: str, encoding: str) -> None:
+    body, rules = LIMITS[words]
+    sent_body = json.dumps(body).encode()
+    asked = []
+
+    async def handle(request: web.Request) -> web.Response:
+        asked.append(request)
+        headers = {"Content-Type": "application/json", "Content-Encoding": encoding, "Retry-After": "60"}
+        return web.Response(
+            body=gzip.compress(sent_body) if encoding == "gzip" else sent_body, headers=headers
+        )
+
+    header = [{**rule, "header": "Retry-After"} for rule in rules]
+    async with requests_to(handle, limits={"answers": header}) as sent:
+        answer = await sent()
+        with pytest.raises(ApiError) as caught:
+            await sent(replace(REQUEST, seconds=0.2))
+    assert (answer.status, answer.limited, answer.meant) == (200, True, 429)
+    assert caught.value.status == 429
+    assert len(asked) == 1
+
+
+async def test_a_limit_in_a_body_is_told_without_limits_of_the_system() -> None:
+    content = json.dumps({"ok": False, "error": "ratelimited"}).encode()
+    answer = await send(content, {"Content-Type": "application/json"})
+    assert answer.meant == 429
+    assert (await send(b'{"ok": true}', {"Content-Type": "application/json"})).meant == 200

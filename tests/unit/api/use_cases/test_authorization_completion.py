@@ -78,6 +78,12 @@ KEEP = [{"parameter": "realmId", "variable": "realm"}]
             "?code=c&realmId=7",
             {"code": "c", "state": "s", "callback": "?code=c&realmId=7"},
         ),
+        (
+            {"callbackSignature": {"parameter": "hmac"}},
+            "c",
+            "?code=c&hmac=0",
+            {"code": "c", "state": "s", "callback": "?code=c&hmac=0"},
+        ),
         ({"errorParameters": ["denied"]}, "", "?state=s&denied=1", None),
         ({"errorParameters": ["denied"]}, "c", "?code=c&denied=1", None),
         ({}, "c", "?code=c&error=access_denied", None),
