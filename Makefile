@@ -14,7 +14,7 @@ SOURCES := core operator api runtime cluster deploy tests bench examples hatch_b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-one lint format manifests catalogue-check provider-test provider-proofs constraints faults bench console console-types console-lint python-lint screenshots
+.PHONY: help demo demo-down test test-unit coverage test-one lint format manifests catalogue-check provider-test provider-proofs constraints faults bench console console-types console-lint python-lint screenshots
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,12 @@ test: lint ## Everything: checks, unit tests, then a real cluster
 
 test-unit: $(VENV)/.installed ## The fast tests
 	$(BIN)/python -m tests fast
+
+coverage: $(VENV)/.installed ## The fast tests, and the lines that none of them runs; the least covered module first
+	@rm -f .coverage .coverage.*
+	TIELINE_COVERAGE=1 $(BIN)/python -m tests fast
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
 
 test-one: $(VENV)/.installed ## One test on a cluster that stays up: T=tests/integration/resources/test_docs_on_a_cluster.py
 	@test -n "$(T)" || { echo "Name a test: make test-one T=tests/integration/…" >&2; exit 1; }

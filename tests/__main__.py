@@ -25,6 +25,7 @@ from tests.harness.session import durations, reports
 from tests.harness.session.prebuild import BEGUN, begin
 from tests.harness.session.stages import SLOW
 
+_COVERED = ("coverage", "run", "-m") if os.environ.get("TIELINE_COVERAGE") else ()
 NO_VARIABLES: Mapping[str, str] = {}
 _HALF = tuple(f"tests/unit/{folder}" for folder in ("api", "connectors", "kubernetes", "oauth", "operator"))
 FAST = (
@@ -128,7 +129,7 @@ def _started(
     output: IO[str] | None = None,
     variables: Mapping[str, str] = NO_VARIABLES,
 ) -> subprocess.Popen[str]:
-    command = (sys.executable, "-m", "pytest", *tests, *more)
+    command = (sys.executable, "-m", *_COVERED, "pytest", *tests, *more)
     environment = {**os.environ, BEGUN: "1", **variables}
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=output, stderr=subprocess.STDOUT
