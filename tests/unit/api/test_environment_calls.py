@@ -335,7 +335,8 @@ def test_whatever_the_path_the_request_goes_to_the_service(path: str, query: lis
     assert not any(character <= " " or character == "\x7f" for character in target)
     url = URL(f"http://{SERVICE}:80{target}", encoded=True)
     assert (url.host, url.port, url.user) == (SERVICE, 80, None)
-    assert url.raw_path_qs == target.removesuffix("?")
+    # A question mark begins the query; with nothing behind it, there is none.
+    assert url.raw_path_qs == (target.removesuffix("?") if target.count("?") == 1 else target)
     parts = unquote(url.raw_path).split("/")
     assert parts[0] == ""
     assert not {".", ".."} & set(parts)
