@@ -36,8 +36,8 @@ class CallOperation(Arguments):
 
 async def call_operation(call: AnyCall, given: CallOperation) -> Result:
     """The system's answer, whatever its status."""
-    connection = reach.need_connection(call, given.connection)
-    action = await reach.need_operation(call, connection, given.operation)
+    connection = reach.require_connection(call, given.connection)
+    action = await reach.require_operation(call, connection, given.operation)
     objects = [
         one["schema"]
         for one in action["parameters"]

@@ -57,7 +57,7 @@ async def list_connections(call: AnyCall, _given: ListConnections) -> Result:
 async def search_operations(call: AnyCall, given: SearchOperations) -> Result:
     """The operations that can be called, each with the connections that allow it."""
     one = given.connection
-    connections = [reach.need_connection(call, one)] if one else reach.connections(call)
+    connections = [reach.require_connection(call, one)] if one else reach.connections(call)
     through: dict[str, tuple[Object, list[reach.OpenConnection]]] = {}
     for connection in connections:
         version = reach.version_of(call, connection.system)
@@ -80,8 +80,8 @@ async def search_operations(call: AnyCall, given: SearchOperations) -> Result:
 
 async def describe_operation(call: AnyCall, given: DescribeOperation) -> Result:
     """One operation: its parameters, its body, and the schemas that they refer to."""
-    connection = reach.need_connection(call, given.connection)
-    action = await reach.need_operation(call, connection, given.operation)
+    connection = reach.require_connection(call, given.connection)
+    action = await reach.require_operation(call, connection, given.operation)
     content = {
         name: action[name]
         for name in ("name", "method", "path", "summary", "description", "parameters", "requestBody")

@@ -58,7 +58,7 @@ def connections(call: AnyCall) -> list[OpenConnection]:
     return list(_connections(call))
 
 
-def need_connection(call: AnyCall, identifier: str) -> OpenConnection:
+def require_connection(call: AnyCall, identifier: str) -> OpenConnection:
     """The connection of this id. ApiError 404 for one that is not there, not open, or not the caller's."""
     found = call.platform.cluster.find(call.platform.cluster.connections, call.namespace, identifier)
     opened = _opened(call, found) if found is not None else None
@@ -100,7 +100,7 @@ def version_of(call: AnyCall, system: ObjectView | None) -> Object | None:
     return next((one for one in versions if one["spec"]["name"] == wanted), None)
 
 
-async def need_operation(call: AnyCall, connection: OpenConnection, name: str) -> dict[str, Any]:
+async def require_operation(call: AnyCall, connection: OpenConnection, name: str) -> dict[str, Any]:
     """The operation of this name, as the connector has it. ApiError 404 for one that is not there or not allowed."""
     version = version_of(call, connection.system)
     number = None

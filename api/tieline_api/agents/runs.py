@@ -121,8 +121,8 @@ class CallRun:
 
 @asynccontextmanager
 async def recorded(call: AnyCall, connection: OpenConnection, action: ObjectView) -> AsyncIterator[CallRun]:
-    """A run for what happens within, stored when it ends, however it ends. ApiError 409 as ``need_home``."""
-    home = need_home(call, connection)
+    """A run for what happens within, stored when it ends, however it ends. ApiError 409 as ``require_home``."""
+    home = require_home(call, connection)
     run = CallRun(home=home, attributes=_attributes(call, connection, action, home))
     try:
         yield run
@@ -151,7 +151,7 @@ async def _export(call: AnyCall, run: CallRun) -> None:
         )
 
 
-def need_home(call: AnyCall, connection: OpenConnection) -> Home:
+def require_home(call: AnyCall, connection: OpenConnection) -> Home:
     """The environment that uses a connection: that of the oldest activation which has it, or else of a template.
 
     ApiError 409 where none does: nobody could find the call again.

@@ -118,7 +118,7 @@ async def list_webhooks(call: AnyCall, given: ListWebhooks) -> Result:
 
 async def run_webhook(call: AnyCall, given: RunWebhook) -> Result:
     """The webhook's answer, whatever its status."""
-    found = _need_webhook(call, given.environment, given.webhook)
+    found = _require_webhook(call, given.environment, given.webhook)
     user = _user(call, found, given.user)
     with plain_json():
         request = _request(found, given, user)
@@ -185,7 +185,7 @@ def _activation(call: AnyCall, project: ObjectView, environment: str, external_i
     return call.platform.cluster.user_activation(call.namespace, name, environment, external_id)
 
 
-def _need_webhook(call: AnyCall, environment: str, webhook: str) -> OpenWebhook:
+def _require_webhook(call: AnyCall, environment: str, webhook: str) -> OpenWebhook:
     """ApiError 404 for one that is not there, not open, or not the caller's."""
     identifier = parse_id(environment)
     projects = call.platform.cluster.projects.by_index("environment", key(call.namespace, identifier or ""))

@@ -42,7 +42,7 @@ class AuthorizationRequest:
     def of(cls, call: Call[object, Initialise], kinds: Collection[CredentialType]) -> Self:
         """``kinds`` are the types of credentials that it can bring tokens for. ApiError where it cannot begin."""
         cluster = call.platform.cluster
-        system = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
+        system = cluster.require(cluster.systems, call.namespace, call.path["system_id"])
         candidates = _holders(call, system, call.body.credential.id, kinds)
         if call.reach is not None:
             candidates = [one for one in candidates if call.reach.has_connection(one.connection)]

@@ -240,7 +240,7 @@ class ClusterCache:
         """Seconds since Kubernetes was last heard from, where a cache cannot follow it right now; else 0."""
         return max(cache.lost for cache in self.caches)
 
-    def need_sync(self) -> None:
+    def require_sync(self) -> None:
         """ApiError 503 until everything was read once."""
         if not self.ready:
             raise errors.unavailable(_NOT_READY)
@@ -260,7 +260,7 @@ class ClusterCache:
 
     def organisations(self) -> list[Organisation]:
         """All organisations, by the names of their namespaces; ApiError 503 before the first sync."""
-        self.need_sync()
+        self.require_sync()
         names = sorted(namespace["metadata"]["name"] for namespace in self.namespaces.list())
         return [found for name in names if (found := self.organisation_of(name)) is not None]
 
@@ -306,7 +306,7 @@ class ClusterCache:
 
     def namespace_of(self, organisation: str) -> str | None:
         """The namespace that is the organisation with this id; ApiError 503 before the first sync."""
-        self.need_sync()
+        self.require_sync()
         return self._holder(organisation)
 
     def _holder(self, organisation: str) -> str | None:
@@ -321,7 +321,7 @@ class ClusterCache:
             return None
         return min(cache.by_index("id", indexes.key(namespace, canonical)), key=id_claim, default=None)
 
-    def need(self, cache: Informer, namespace: str, identifier: str) -> Object:
+    def require(self, cache: Informer, namespace: str, identifier: str) -> Object:
         """The object with this id; ApiError 404 when there is none."""
         found = self.find(cache, namespace, identifier)
         if found is None:

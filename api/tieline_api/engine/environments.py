@@ -169,13 +169,13 @@ class EnvironmentEngines:
             return held
         if held is not None:
             self._retire(held)
-        self._need_attempt(streams)
+        self._require_attempt(streams)
         held = _Held(streams)
         held.opening = asyncio.create_task(self._open(held), name="engine connection")
         self._held[streams] = held
         return held
 
-    def _need_attempt(self, streams: EventStreams) -> None:
+    def _require_attempt(self, streams: EventStreams) -> None:
         """Raises where no attempt to connect may be made now."""
         if self._stopped or not self._platform.connected:
             raise EngineUnavailableError

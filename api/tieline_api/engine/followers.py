@@ -245,7 +245,7 @@ class Followers:
         self._followers.clear()
         await asyncio.to_thread(self._store.close)
 
-    async def need(self, organisation: str) -> Follower:
+    async def require(self, organisation: str) -> Follower:
         """The follower of an organisation, once it has read all that there is. Raises EngineUnavailableError.
 
         While the engine is away, one that has read it before.
@@ -275,7 +275,7 @@ class Followers:
         known = self._followers.get(organisation)
         if known is not None and known[0].caught_up.is_set():
             return False
-        await self.need(organisation)
+        await self.require(organisation)
         return True
 
     async def reached(self, organisation: str, sequence: int) -> None:

@@ -20,7 +20,7 @@ class WaitingLimits:
         self._full: TTLCache[EventStreams, bool] = TTLCache(_ENVIRONMENTS, seconds)
         self._asking: SingleFlight[EventStreams, bool] = SingleFlight()
 
-    async def need_room(self, streams: EventStreams) -> None:
+    async def require_room(self, streams: EventStreams) -> None:
         """Raises EngineFullError where more waits than may, and NoStreamError.
 
         Where the engine does not say how much waits, there is room: the limits of its account hold in any case.

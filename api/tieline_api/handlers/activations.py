@@ -222,8 +222,8 @@ async def delete_activation(call: Call[None, None]) -> Reply[Empty]:
 async def get_activation_connection(call: Call[None, None]) -> Reply[Connection]:
     """Returns the connection that an activation uses for a dynamic template."""
     cluster = call.platform.cluster
-    template = cluster.need(cluster.templates, call.namespace, call.path["connection_template_id"])
-    activation = cluster.need(cluster.activations, call.namespace, call.path["activation_id"])
+    template = cluster.require(cluster.templates, call.namespace, call.path["connection_template_id"])
+    activation = cluster.require(cluster.activations, call.namespace, call.path["activation_id"])
     name = template["metadata"]["name"]
     for item in activation["spec"].get("connections") or ():
         if item["connectionTemplate"] == name:

@@ -4,7 +4,7 @@ from tieline_api.auth.permissions import permission
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.schemas import approvals as rest
 from tieline_api.use_cases import approval_answers
-from tieline_api.views.approval_lookup import need_approval, page_of_approvals
+from tieline_api.views.approval_lookup import page_of_approvals, require_approval
 
 APPROVAL = f"{ORGANISATION}/environments/{{environment_id}}/approvals/{{approval_id}}"
 
@@ -33,7 +33,7 @@ async def list_approvals(call: Call[rest.ApprovalsQuery, None]) -> Reply[rest.Ap
 )
 async def get_approval(call: Call[None, None]) -> Reply[rest.Approval]:
     """Returns an approval, with its answer if there is one."""
-    _, found, shown = await need_approval(call)
+    _, found, shown = await require_approval(call)
     return Reply(body=await shown.approval(found))
 
 

@@ -113,7 +113,7 @@ async def list_sessions(call: Call[PageQuery, None]) -> Reply[rest.ConnectSessio
 @OPERATIONS.add("GET", SESSION, id="getConnectSession", summary="Get a connect session", permissions=_LENT)
 async def get_session(call: Call[None, None]) -> Reply[rest.ConnectSession]:
     """Returns a session that has not ended, without its token."""
-    return Reply(body=_shown(_need(call)))
+    return Reply(body=_shown(_require(call)))
 
 
 @OPERATIONS.add(
@@ -126,7 +126,7 @@ async def get_session(call: Call[None, None]) -> Reply[rest.ConnectSession]:
 )
 async def revoke_session(call: Call[None, None]) -> Reply[None]:
     """Revokes a session: its token is good for nothing from now on. What the user has connected stays."""
-    session, cache = _need(call), call.platform.cluster.connect_sessions
+    session, cache = _require(call), call.platform.cluster.connect_sessions
     secret = call.platform.connect_sessions.secret(call.namespace, session.id)
     if secret is None:
         raise errors.not_found("connect session", session.id)
@@ -137,7 +137,7 @@ async def revoke_session(call: Call[None, None]) -> Reply[None]:
     return Reply()
 
 
-def _need(call: Call[None, None]) -> ConnectSession:
+def _require(call: Call[None, None]) -> ConnectSession:
     identifier = call.path["session_id"]
     found = call.platform.connect_sessions.find(call.namespace, identifier)
     if found is None:

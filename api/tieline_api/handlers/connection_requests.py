@@ -41,7 +41,7 @@ async def check_connection(call: Call[None, rest.ConnectionTest]) -> Reply[rest.
     the check request of the system, where it has one. The connection's state follows from the result. The test takes
     at most 15 s. Redirects within the system's origin are followed."""
     cluster = call.platform.cluster
-    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
+    obj = cluster.require(cluster.connections, call.namespace, call.path["connection_id"])
     return Reply(body=await run_test(call, obj, call.body))
 
 
@@ -54,7 +54,7 @@ async def proxy_request(call: Call[None, None]) -> Reply[None]:
     connection's secrets."""
     cluster, given = call.platform.cluster, call.request
     refuse_pages(given.headers)
-    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
+    obj = cluster.require(cluster.connections, call.namespace, call.path["connection_id"])
     answer = await send_through(
         call,
         obj,

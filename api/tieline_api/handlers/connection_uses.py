@@ -24,5 +24,7 @@ async def get_uses(call: Call[None, None]) -> Reply[rest.ConnectionUses]:
     """Returns the connection templates that are linked to a connection, and the activations that have it."""
     cluster = call.platform.cluster
     return Reply(
-        body=uses_of(cluster, cluster.need(cluster.connections, call.namespace, call.path["connection_id"]))
+        body=uses_of(
+            cluster, cluster.require(cluster.connections, call.namespace, call.path["connection_id"])
+        )
     )

@@ -59,7 +59,7 @@ async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply[res
 async def get_connection(call: Call[None, None]) -> Reply[rest.Connection]:
     """Returns a connection. Values of credentials are never returned."""
     cluster = call.platform.cluster
-    return _reply(call, cluster.need(cluster.connections, call.namespace, call.path["connection_id"]))
+    return _reply(call, cluster.require(cluster.connections, call.namespace, call.path["connection_id"]))
 
 
 @OPERATIONS.add(
@@ -82,7 +82,7 @@ async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply[re
     user, who is created if the external id is new, and is linked to no static template.
     """
     cluster = call.platform.cluster
-    template = cluster.need(cluster.templates, call.namespace, call.body.connection_template_id)
+    template = cluster.require(cluster.templates, call.namespace, call.body.connection_template_id)
     external = call.body.connection.external_id
     user = await resolve_user(call, external, field="connection.externalId") if external else None
     planned = plan_connection(
@@ -119,7 +119,7 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply[re
     list are removed."""
     platform, body = call.platform, call.body
     cluster = platform.cluster
-    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
+    obj = cluster.require(cluster.connections, call.namespace, call.path["connection_id"])
     system = cluster.referred(cluster.systems, obj, "systemRef")
     if body.name is not None and body.name != obj["spec"]["name"]:
         refuse_taken_name(
@@ -157,7 +157,7 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply[re
 async def delete_connection(call: Call[None, None]) -> Reply[None]:
     """Deletes a connection and unlinks it from its templates."""
     cluster = call.platform.cluster
-    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
+    obj = cluster.require(cluster.connections, call.namespace, call.path["connection_id"])
     name = obj["metadata"]["name"]
     for template in await cluster.referring_now(cluster.templates, "connectionRef", call.namespace, name):
         await _unlink(call, template, obj)
@@ -178,8 +178,8 @@ async def delete_connection(call: Call[None, None]) -> Reply[None]:
 async def link_connection(call: Call[None, rest.LinkBody]) -> Reply[Empty]:
     """Links a static template to this connection; it replaces the one that the template had."""
     cluster = call.platform.cluster
-    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
-    template = cluster.need(cluster.templates, call.namespace, call.body.connection_template_id)
+    obj = cluster.require(cluster.connections, call.namespace, call.path["connection_id"])
+    template = cluster.require(cluster.templates, call.namespace, call.body.connection_template_id)
     if template["spec"]["systemRef"] != obj["spec"]["systemRef"]:
         raise errors.invalid("connectionTemplateId", "is a template of another system than the connection's")
 
@@ -207,8 +207,8 @@ async def link_connection(call: Call[None, rest.LinkBody]) -> Reply[Empty]:
 async def unlink_connection(call: Call[None, rest.LinkBody]) -> Reply[None]:
     """Unlinks the connection from a template. The answer is 404 when they are not linked."""
     cluster = call.platform.cluster
-    obj = cluster.need(cluster.connections, call.namespace, call.path["connection_id"])
-    template = cluster.need(cluster.templates, call.namespace, call.body.connection_template_id)
+    obj = cluster.require(cluster.connections, call.namespace, call.path["connection_id"])
+    template = cluster.require(cluster.templates, call.namespace, call.body.connection_template_id)
     if not _refers(template, "connectionRef", obj):
         raise errors.ApiError(404, "not_found", "The connection is not linked with this template")
     await _unlink(call, template, obj)

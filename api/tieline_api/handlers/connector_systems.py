@@ -7,7 +7,7 @@ from tieline_api.auth.permissions import Permission
 from tieline_api.cluster.etags import etag
 from tieline_api.http.operation import Call, Operations, Reply
 from tieline_api.schemas import systems as rest
-from tieline_api.views.connector_lookup import VERSION, need_connector, need_version
+from tieline_api.views.connector_lookup import VERSION, require_connector, require_version
 from tieline_api.views.system_connectors import system_shown
 from tieline_core.identity.display_names import cleaned
 from tieline_core.identity.ids import new_id
@@ -34,8 +34,8 @@ async def create_system(call: Call[None, rest.SystemFromVersion]) -> Reply[rest.
     version is copied. Update connectorRef to use another version's operations. Auth schemes that lack something are
     left out, and the messages say so.
     """
-    platform, body, connector = call.platform, call.body, need_connector(call)
-    version = need_version(call, connector)
+    platform, body, connector = call.platform, call.body, require_connector(call)
+    version = require_version(call, connector)
     head = await platform.connectors.head(version)
     found = generated(head, base_url=connector["spec"].get("baseUrl") or "")
     spec = {

@@ -13,9 +13,9 @@ from tieline_api.schemas.base import PageQuery, SearchQuery
 from tieline_api.views.connector_lookup import (
     CONNECTOR,
     VERSION,
-    need_connector,
-    need_version,
     refuse_project_connector,
+    require_connector,
+    require_version,
     versions_of,
 )
 from tieline_core.connectors import version_order
@@ -56,7 +56,7 @@ async def list_connectors(call: Call[SearchQuery, None]) -> Reply[rest.Connector
 )
 async def get_connector(call: Call[None, None]) -> Reply[rest.Connector]:
     """One connector, as its default version has it."""
-    obj = need_connector(call)
+    obj = require_connector(call)
     return Reply(body=await _connector(call, obj))
 
 
@@ -71,7 +71,7 @@ async def get_connector(call: Call[None, None]) -> Reply[rest.Connector]:
 )
 async def delete_connector(call: Call[None, None]) -> Reply[None]:
     """Removes a connector with all its versions."""
-    platform, connector = call.platform, need_connector(call)
+    platform, connector = call.platform, require_connector(call)
     refuse_project_connector(connector, "it goes with the project")
     await platform.writer.delete(platform.cluster.connectors, connector)
     return Reply()
@@ -86,7 +86,7 @@ async def delete_connector(call: Call[None, None]) -> Reply[None]:
 )
 async def list_versions(call: Call[PageQuery, None]) -> Reply[rest.ConnectorVersionPage]:
     """A page of a connector's versions, newest first."""
-    connector = need_connector(call)
+    connector = require_connector(call)
     versions, place = versions_of(call, connector), version_order.position
     page = cursors.cut(
         versions, kind="connector-versions", position=place, newest_first=True, **call.query.window
@@ -106,8 +106,8 @@ async def list_versions(call: Call[PageQuery, None]) -> Reply[rest.ConnectorVers
 )
 async def get_version(call: Call[None, None]) -> Reply[rest.ConnectorVersion]:
     """One version by id or name (or latest, or default), with its messages."""
-    connector = need_connector(call)
-    version = need_version(call, connector)
+    connector = require_connector(call)
+    version = require_version(call, connector)
     head = await call.platform.connectors.head(version)
     return Reply(body=convert.version_to_rest(version, connector, versions_of(call, connector), head))
 
@@ -149,7 +149,7 @@ async def list_definitions(call: Call[rest.DefinitionsQuery, None]) -> Reply[res
 )
 async def get_definition(call: Call[None, None]) -> Reply[rest.DefinitionWithSchema]:
     """One definition with its schema, as the description has it."""
-    results, version = call.platform.connectors, need_version(call, need_connector(call))
+    results, version = call.platform.connectors, require_version(call, require_connector(call))
     identifier = parse_id(call.path["definition_id"]) or ""
     head = await results.head(version)
     needle = b'{"id":"' + identifier.encode() + b'"'
@@ -166,7 +166,7 @@ def _with_schema(definition: bytes, schema: bytes) -> bytes:
 
 
 async def _items(call: Call[PageQuery, None], name: str, *, schemas: bool = False) -> Reply[Any]:
-    query, version = call.query, need_version(call, need_connector(call))
+    query, version = call.query, require_version(call, require_connector(call))
     head = await call.platform.connectors.head(version)
     total, same = int(head[name]), object_id(version)
     start, end = 0, total

@@ -53,7 +53,7 @@ async def get_current_session(call: Call[None, None]) -> Reply[rest.CurrentConne
 
     Of more than 200 connections, the newest are returned; the list of connections has all of them.
     """
-    call, session, reach = _need(call)
+    call, session, reach = _require(call)
     environment = find_environment(call, session.environment)
     if environment is None:
         raise errors.not_found("environment", session.environment)
@@ -101,7 +101,7 @@ async def get_current_session(call: Call[None, None]) -> Reply[rest.CurrentConne
 )
 async def end_current_session(call: Call[None, None]) -> Reply[None]:
     """Ends the session that the request comes with: its token is good for nothing from now on."""
-    call, session, _ = _need(call)
+    call, session, _ = _require(call)
     sessions, cache = call.platform.connect_sessions, call.platform.cluster.connect_sessions
     secret = sessions.secret(call.namespace, session.id)
     if secret is not None:
@@ -113,7 +113,7 @@ async def end_current_session(call: Call[None, None]) -> Reply[None]:
     return Reply()
 
 
-def _need(call: Call[None, None]) -> tuple[Call[None, None], ConnectSession, EndUserReach]:
+def _require(call: Call[None, None]) -> tuple[Call[None, None], ConnectSession, EndUserReach]:
     """The call in the organisation of its session, the session, and what it reaches. ApiError 403 without one."""
     scope, platform = call.caller.end_user, call.platform
     if scope is None or not scope.session:

@@ -34,11 +34,11 @@ from tieline_api.views.project_lookup import (
     change_project,
     deploy_note,
     environment_by_name_or_id,
-    need_environment,
-    need_project,
-    need_version,
     project_reply,
     refuse_change,
+    require_environment,
+    require_project,
+    require_version,
     set_environment,
 )
 from tieline_core.identity.ids import new_id, object_id, object_name
@@ -60,7 +60,7 @@ OPERATIONS = Operations("Projects")
 )
 async def get_files(call: Call[None, None]) -> Reply[rest.CurrentFiles]:
     """Returns the current files, which may differ from what environments serve."""
-    obj = need_project(call)
+    obj = require_project(call)
     files = await call.platform.files.current(obj)
     return Reply(body=files_to_rest(files, obj["spec"].get("labels") or {}))
 
@@ -77,7 +77,7 @@ async def get_files(call: Call[None, None]) -> Reply[rest.CurrentFiles]:
 async def put_files(call: Call[None, rest.FilesBody]) -> Reply[rest.CurrentFiles]:
     """Replaces the current files, without deploying them."""
     platform = call.platform
-    obj = need_project(call)
+    obj = require_project(call)
     files = given_files(call.body.files)
     refuse_names(files, call.body.labels)
     references = await platform.files.store(obj, dict(files))
@@ -104,7 +104,7 @@ async def patch_files(call: Call[None, rest.FilesPatch]) -> Reply[None]:
     """Changes the files that are named and leaves the others as they are: a file without content (null) is removed, and
     so is a label without a value. Deploys nothing."""
     platform, body = call.platform, call.body
-    obj = need_project(call)
+    obj = require_project(call)
     given = {file.filename: file.content for file in body.files}
     if len(given) != len(body.files):
         raise errors.invalid("files", "name a file twice: send each file once")
@@ -143,8 +143,8 @@ async def validate(
     """Checks files as a deploy to the environment would, and stores nothing. Without files in the body, the current
     files are checked."""
     platform, body = call.platform, call.body
-    obj = need_project(call)
-    environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    obj = require_project(call)
+    environment = require_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
     labels = (obj["spec"].get("labels") or {}) if body.labels is None else body.labels
     files = await platform.files.current(obj) if body.files is None else given_files(body.files)
     began = time.monotonic()
@@ -174,8 +174,8 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply[rest.Pr
     ended, or when that time is over.
     """
     platform, body = call.platform, call.body
-    obj = need_project(call)
-    environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    obj = require_project(call)
+    environment = require_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
     current = obj["spec"].get("labels") or {}
     labels = current if body.labels is None else body.labels
     if body.files is None:
@@ -219,7 +219,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply[rest.Pr
 async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply[rest.Project]:
     """Stops an environment. Deploy to it to start it again. With ``wait`` the answer comes when nothing of it runs any
     more, or when that time is over."""
-    obj = need_project(call)
+    obj = require_project(call)
     environment = environment_by_name_or_id(obj, call.query.environment)
 
     def change(live: Object, mine: Object) -> None:
@@ -242,7 +242,7 @@ async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply[rest.Project]:
 async def list_versions(call: Call[PageQuery, None]) -> Reply[versions.VersionPage]:
     """Returns a page of the versions that are kept, newest first."""
     cluster = call.platform.cluster
-    obj = need_project(call)
+    obj = require_project(call)
     found = cluster.referring(cluster.versions, "project", call.namespace, obj["metadata"]["name"])
     kind = f"versions/{object_id(obj)}"
     page = cursors.cut(found, kind=kind, position=position, newest_first=True, **call.query.window)
@@ -263,7 +263,7 @@ async def list_versions(call: Call[PageQuery, None]) -> Reply[versions.VersionPa
 )
 async def get_version_files(call: Call[None, None]) -> Reply[rest.CurrentFiles]:
     """Returns the files and labels of a version."""
-    version = need_version(call, need_project(call), call.path["version_id"])
+    version = require_version(call, require_project(call), call.path["version_id"])
     files = await call.platform.files.of_version(version)
     return Reply(body=files_to_rest(files, version["spec"].get("labels") or {}))
 
@@ -281,9 +281,9 @@ async def get_version_files(call: Call[None, None]) -> Reply[rest.CurrentFiles]:
 async def deploy_version(call: Call[rest.DeployQuery, rest.DeployReason]) -> Reply[rest.Project]:
     """Deploys an existing version to an environment: roll back, or promote from another environment."""
     platform = call.platform
-    obj = need_project(call)
-    version = need_version(call, obj, call.path["version_id"])
-    environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    obj = require_project(call)
+    version = require_version(call, obj, call.path["version_id"])
+    environment = require_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
     files = await platform.files.of_version(version)
     labels = version["spec"].get("labels") or {}
     warnings = await refuse_unrunnable(platform, _candidate(call, obj, environment, files, labels))

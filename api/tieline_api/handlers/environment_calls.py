@@ -10,7 +10,7 @@ from tieline_api.handlers.environments import ENVIRONMENTS
 from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.http.request_body import member_text
 from tieline_api.schemas import environments as rest
-from tieline_api.views.project_lookup import need_environment, need_project, versions_of
+from tieline_api.views.project_lookup import require_environment, require_project, versions_of
 from tieline_core.identity.names import workload_name
 from tieline_core.objects import ObjectView
 
@@ -32,9 +32,9 @@ async def call_environment(call: Call[rest.CallQuery, rest.WebhookCall]) -> Repl
     Base64, also the answer's, unless bodyEncoding is text. Redirects are not followed. The answer is 504 when the
     webhook does not answer in 75 s, and 502 when no pod serves."""
     body = call.body
-    obj = need_project(call)
-    name = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
-    _need_serving(call, obj, name)
+    obj = require_project(call)
+    name = require_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    _require_serving(call, obj, name)
     headers = sendable_headers({name: _values(value) for name, value in body.headers.items()})
     content = sent_body(body, call.raw)
     typed = any(name.lower() == "content-type" for name, _ in headers)
@@ -52,7 +52,7 @@ async def call_environment(call: Call[rest.CallQuery, rest.WebhookCall]) -> Repl
     return Reply(body=answer_to_rest(answer, as_text=body.body_encoding == "text"))
 
 
-def _need_serving(call: AnyCall, project: ObjectView, name: str) -> None:
+def _require_serving(call: AnyCall, project: ObjectView, name: str) -> None:
     """ApiError 409 where nothing can answer: a draft, or a suspended environment."""
     item = convert.environment_item(project, name)
     status = convert.environment_status(project, name)

@@ -18,9 +18,9 @@ from tieline_api.views.activation_lookup import check_variables
 from tieline_api.views.project_lookup import (
     change_project,
     deploy_note,
-    need_environment,
-    need_project,
     project_reply,
+    require_environment,
+    require_project,
     set_environment,
     versions_of,
 )
@@ -53,7 +53,7 @@ async def create_environment(call: Call[None, rest.EnvironmentCreate]) -> Reply[
     def change(live: Object, mine: Object) -> None:
         add_environment(live, mine, name)
 
-    return await project_reply(call.platform, await change_project(call, need_project(call), change))
+    return await project_reply(call.platform, await change_project(call, require_project(call), change))
 
 
 @OPERATIONS.add(
@@ -67,8 +67,8 @@ async def delete_environment(call: Call[None, None]) -> Reply[Project]:
     created for it. Its queued events are deleted an hour later. The answer is 409 for the only environment of a
     project."""
     platform = call.platform
-    obj = need_project(call)
-    name = need_environment(obj, identifier=call.path["environment_id"])
+    obj = require_project(call)
+    name = require_environment(obj, identifier=call.path["environment_id"])
 
     def change(live: Object, mine: Object) -> None:
         remove_environment(live, mine, name)
@@ -100,8 +100,8 @@ async def clone_environment(call: Call[None, rest.EnvironmentClone]) -> Reply[Pr
     static variables. The copy is a draft: deploy to it, or promote to it. Users are not activated on it."""
     platform, body = call.platform, call.body
     cluster = platform.cluster
-    obj = need_project(call)
-    old, new = need_environment(obj, name=body.old_env_name), body.new_env_name
+    obj = require_project(call)
+    old, new = require_environment(obj, name=body.old_env_name), body.new_env_name
     refuse_new_name(obj, new)
     place = (call.namespace, obj["metadata"]["name"], old)
     templates = cluster.referring(cluster.templates, "environment", *place) if body.clone_systems else []
@@ -137,9 +137,9 @@ async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) ->
     is 409 when nothing is deployed to the source, and, unless ``force`` is set, when that version does not serve
     there."""
     platform, body = call.platform, call.body
-    obj = need_project(call)
-    source = need_environment(obj, name=body.source_env_name)
-    target = need_environment(obj, name=body.target_env_name)
+    obj = require_project(call)
+    source = require_environment(obj, name=body.source_env_name)
+    target = require_environment(obj, name=body.target_env_name)
     if source == target:
         raise errors.invalid("targetEnvName", "is the source environment: name another one")
     version = _version_to_promote(call, obj, source)

@@ -37,7 +37,7 @@ async def publish_event(call: Call[None, rest.EventCreate]) -> Reply[rest.EventA
     """Stores an event for an environment, which runs it at least once. An environment that is suspended runs it when
     it is deployed again. The answer is 503 when the event engine is full or away: then nothing was stored."""
     environment, body = environment_in_path(call), call.body
-    warnings = _need_deployed(call, environment)
+    warnings = _require_deployed(call, environment)
     user = None
     if body.user is not None:
         user, more = _user(call, environment, body.user)
@@ -69,7 +69,7 @@ async def publish_event(call: Call[None, rest.EventCreate]) -> Reply[rest.EventA
     )
 
 
-def _need_deployed(call: Call[object, rest.EventCreate], environment: EnvironmentRef) -> list[str]:
+def _require_deployed(call: Call[object, rest.EventCreate], environment: EnvironmentRef) -> list[str]:
     """ApiError 409 for a draft; a warning where the code does not seem to have the task."""
     project, name = environment.project, environment.name
     item = environment_item(project, name)

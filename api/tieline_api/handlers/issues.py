@@ -15,13 +15,13 @@ from tieline_api.use_cases import bulk_run_actions
 from tieline_api.use_cases.issue_decisions import decide, new_decision, newest_version
 from tieline_api.views.issue_lookup import (
     etag_of,
-    need_issue,
     page_of_issues,
+    require_issue,
     runs_of,
     runs_to_replay,
     serving_version,
 )
-from tieline_api.views.project_lookup import need_project
+from tieline_api.views.project_lookup import require_project
 from tieline_api.views.run_lookup import ShownRuns
 
 logger = logging.getLogger("tieline.issues")
@@ -55,7 +55,7 @@ async def list_issues(call: Call[rest.IssuesQuery, None]) -> Reply[rest.IssuePag
 )
 async def list_project_issues(call: Call[rest.IssuesQuery, None]) -> Reply[rest.IssuePage]:
     """Returns the issues of a project, most recently seen first."""
-    return await page_of_issues(call, [need_project(call)], everywhere=False, now=time.time_ns())
+    return await page_of_issues(call, [require_project(call)], everywhere=False, now=time.time_ns())
 
 
 @OPERATIONS.add(
@@ -68,7 +68,7 @@ async def list_project_issues(call: Call[rest.IssuesQuery, None]) -> Reply[rest.
 )
 async def get_issue(call: Call[None, None]) -> Reply[rest.IssueDetail]:
     """Returns an issue with the users that it affects most and its newest runs."""
-    issue, shown = await need_issue(call, time.time_ns())
+    issue, shown = await require_issue(call, time.time_ns())
     page = await call.platform.runs.page(
         runs_of(call.organisation.id, issue), PageRequest(first=rest.LATEST_RUNS)
     )
@@ -97,7 +97,7 @@ async def update_issue(call: Call[None, rest.IssueUpdate]) -> Reply[rest.Issue]:
     """Sets the state or the assignee of an issue. A resolved issue that fails again is ``regressed``: at once, or with
     ``nextVersion`` when a version fails that is newer than all present ones."""
     now = time.time_ns()
-    issue, shown = await need_issue(call, now)
+    issue, shown = await require_issue(call, now)
     serving = serving_version(call, issue.environment)
     newest, newest_at = newest_version(issue, serving, shown.age)
 
@@ -138,7 +138,7 @@ async def update_issue(call: Call[None, rest.IssueUpdate]) -> Reply[rest.Issue]:
 async def replay_issue(call: Call[None, rest.IssueReplay]) -> Reply[RunsAffected]:
     """Runs the 10,000 oldest runs of an issue again whose input is kept. Repeat the request while there are ``more``:
     it skips runs that were run again or discarded. The issue keeps its state."""
-    issue, _ = await need_issue(call, time.time_ns())
+    issue, _ = await require_issue(call, time.time_ns())
     found = await bulk_run_actions.replay_all(
         call.platform, runs_to_replay(call.organisation.id, issue), dry_run=bool(call.body.dry_run)
     )

@@ -15,7 +15,7 @@ from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import notifications as rest
 from tieline_api.schemas.base import PageQuery
-from tieline_api.views.project_lookup import need_environment, need_of_project, need_project
+from tieline_api.views.project_lookup import require_environment, require_of_project, require_project
 from tieline_core.identity.ids import new_id, object_id, object_name
 from tieline_core.objects import Object
 from tieline_core.resources.notification_channels import TEST_ANNOTATION
@@ -85,7 +85,7 @@ async def list_channels(call: Call[PageQuery, None]) -> Reply[rest.NotificationC
 async def delete_channel(call: Call[None, None]) -> Reply[None]:
     """Deletes a notification channel. The answer is 409 while notifications use it."""
     cluster = call.platform.cluster
-    obj = cluster.need(cluster.notification_channels, call.namespace, call.path["channel_id"])
+    obj = cluster.require(cluster.notification_channels, call.namespace, call.path["channel_id"])
     name = obj["metadata"]["name"]
     users = await cluster.referring_now(cluster.notifications, "channelRef", call.namespace, name)
     if users:
@@ -107,7 +107,7 @@ async def test_channel(call: Call[None, None]) -> Reply[rest.NotificationChannel
     """Sends a test message. Delivery takes seconds, and is retried for five minutes. ``test`` and ``message`` of the
     channel show the result. Another request in that time replaces the message."""
     cluster = call.platform.cluster
-    obj = cluster.need(cluster.notification_channels, call.namespace, call.path["channel_id"])
+    obj = cluster.require(cluster.notification_channels, call.namespace, call.path["channel_id"])
     identifier = new_id()
 
     def change(_live: Object, mine: Object) -> None:
@@ -133,9 +133,9 @@ async def create_notification(call: Call[None, rest.NotificationCreate]) -> Repl
     """Has an environment's events told to a channel: each once when it begins, and once when it is over."""
     platform, body = call.platform, call.body
     cluster = platform.cluster
-    project = need_project(call)
+    project = require_project(call)
     fields = ("environment_id", "environment_id")
-    environment = need_environment(project, identifier=body.environment_id, fields=fields)
+    environment = require_environment(project, identifier=body.environment_id, fields=fields)
     channel = cluster.find(cluster.notification_channels, call.namespace, body.channel_id)
     if channel is None:
         raise errors.invalid("channel_id", "is no notification channel of this organisation")
@@ -153,7 +153,7 @@ async def create_notification(call: Call[None, rest.NotificationCreate]) -> Repl
 )
 async def list_notifications(call: Call[PageQuery, None]) -> Reply[rest.NotificationPage]:
     """Returns a page of the project's notifications, oldest first, with what goes on in their environments."""
-    cluster, project = call.platform.cluster, need_project(call)
+    cluster, project = call.platform.cluster, require_project(call)
     name = project["metadata"]["name"]
     found = cluster.notifications.by_index("project", indexes.key(call.namespace, name))
     kind = f"notifications/{object_id(project)}"
@@ -174,7 +174,7 @@ async def list_notifications(call: Call[PageQuery, None]) -> Reply[rest.Notifica
 async def delete_notification(call: Call[None, None]) -> Reply[None]:
     """Deletes a notification. Nothing more is told, nor that something is over."""
     cluster = call.platform.cluster
-    obj = need_of_project(call, cluster.notifications, need_project(call), call.path["notification_id"])
+    obj = require_of_project(call, cluster.notifications, require_project(call), call.path["notification_id"])
     await call.platform.writer.delete(cluster.notifications, obj)
     return Reply()
 

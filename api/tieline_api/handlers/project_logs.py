@@ -10,7 +10,7 @@ from tieline_api.logs import paging
 from tieline_api.logs.lines import Entry, Line, fixed_time
 from tieline_api.logs.pods import read
 from tieline_api.schemas import project_logs as rest
-from tieline_api.views.project_lookup import need_environment, need_project
+from tieline_api.views.project_lookup import require_environment, require_project
 from tieline_core.identity.ids import environment_id, object_id, parse_time
 from tieline_core.objects import ObjectView
 
@@ -33,14 +33,14 @@ async def get_logs(call: Call[rest.LogsQuery, None]) -> Reply[rest.LogPage]:
     A container that crashed shows what it wrote before, too. Lines live as long as their pods.
     """
     query = call.query
-    project = need_project(call)
+    project = require_project(call)
     if query.build:
-        name = query.project_env and need_environment(project, name=query.project_env)
+        name = query.project_env and require_environment(project, name=query.project_env)
         scope = f"build/{object_id(project)}/{name or ''}"
         wanted = _wanted(query, scope)
         readings = [paging.Reading(_findings(call, project, latest=query.latest))]
         return _reply(readings, wanted, scope, warnings=[])
-    environment = need_environment(project, name=query.project_env)
+    environment = require_environment(project, name=query.project_env)
     scope = environment_id(object_id(project), environment)
     wanted = _wanted(query, scope)
     status = environment_status(project, environment)

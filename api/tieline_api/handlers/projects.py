@@ -6,7 +6,7 @@ from tieline_api.conversion.lists import readable
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.schemas import projects as rest
 from tieline_api.use_cases.project_copy import copy_project
-from tieline_api.views.project_lookup import change_project, need_project, project_reply, versions_of
+from tieline_api.views.project_lookup import change_project, project_reply, require_project, versions_of
 from tieline_core.identity.ids import new_id
 from tieline_core.objects import Object
 
@@ -62,7 +62,7 @@ async def create_project(call: Call[None, rest.ProjectCreate]) -> Reply[rest.Pro
 )
 async def get_project(call: Call[None, None]) -> Reply[rest.Project]:
     """Returns a project with its current files and the files that each environment serves."""
-    return await project_reply(call.platform, need_project(call))
+    return await project_reply(call.platform, require_project(call))
 
 
 @OPERATIONS.add(
@@ -84,7 +84,7 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply[rest.Pro
         if given:
             mine["spec"].setdefault("settings", {}).update(given)
 
-    return await project_reply(call.platform, await change_project(call, need_project(call), change))
+    return await project_reply(call.platform, await change_project(call, require_project(call), change))
 
 
 @OPERATIONS.add(
@@ -100,7 +100,7 @@ async def delete_project(call: Call[None, None]) -> Reply[None]:
     request if it was interrupted."""
     platform = call.platform
     cluster = platform.cluster
-    obj = need_project(call)
+    obj = require_project(call)
     name = obj["metadata"]["name"]
     for cache in (cluster.activations, cluster.templates, cluster.notifications):
         for one in await cluster.referring_now(cache, "projectRef", call.namespace, name):
@@ -126,5 +126,5 @@ async def clone_project(call: Call[None, rest.ProjectClone]) -> Reply[rest.Proje
     """Copies a project: its files, labels, settings, variables schema, environments and connection templates, with the
     connections that static ones are linked to. Nothing is deployed in the copy, users are not activated, and variables
     are not copied."""
-    obj = await copy_project(call, need_project(call), call.body.name)
+    obj = await copy_project(call, require_project(call), call.body.name)
     return await project_reply(call.platform, obj)

@@ -12,7 +12,7 @@ from tieline_api.handlers.environments import ENVIRONMENT
 from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import releases as rest
 from tieline_api.schemas.versions import VersionDiff
-from tieline_api.views.project_lookup import need_environment, need_project, versions_of
+from tieline_api.views.project_lookup import require_environment, require_project, versions_of
 from tieline_core.identity.ids import environment_id, object_id, parse_time
 from tieline_core.objects import ObjectView
 
@@ -74,8 +74,8 @@ async def get_release(call: Call[None, None]) -> Reply[rest.ReleaseDetail]:
 
 
 def _environment(call: AnyCall) -> tuple[ObjectView, str]:
-    project = need_project(call)
-    return project, need_environment(project, identifier=call.path["environment_id"])
+    project = require_project(call)
+    return project, require_environment(project, identifier=call.path["environment_id"])
 
 
 def _place(found: EnvironmentReleases, text: str) -> int | None:

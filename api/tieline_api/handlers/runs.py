@@ -18,12 +18,12 @@ from tieline_api.runs.model import Attempt, AttemptPage, Run
 from tieline_api.schemas import runs as rest
 from tieline_api.use_cases import bulk_run_actions, run_actions
 from tieline_api.use_cases.run_actions import why_not_again
-from tieline_api.views.project_lookup import need_project
+from tieline_api.views.project_lookup import require_project
 from tieline_api.views.run_lookup import (
     ShownRuns,
     environments_of,
-    need_run,
     page_of_runs,
+    require_run,
     selected_runs,
 )
 from tieline_protocol.run_records import RunRecord
@@ -60,7 +60,7 @@ async def list_runs(call: Call[rest.RunsQuery, None]) -> Reply[rest.RunPage]:
 )
 async def list_project_runs(call: Call[rest.RunsQuery, None]) -> Reply[rest.RunPage]:
     """Returns the runs of a project, newest first."""
-    project = need_project(call)
+    project = require_project(call)
     return await page_of_runs(call, environments_of([project], name=call.query.project_env), [project])
 
 
@@ -70,7 +70,7 @@ async def list_project_runs(call: Call[rest.RunsQuery, None]) -> Reply[rest.RunP
 async def get_run(call: Call[rest.RunQuery, None]) -> Reply[rest.RunDetail]:
     """Returns a run with its attempts and steps, and with its input where that is kept."""
     organisation = call.organisation.id
-    run, warnings = await need_run(call)
+    run, warnings = await require_run(call)
     history = call.platform.runs
     attempts = await history.attempts(organisation, run)
     ahead = await history.ahead_of(organisation, [run])
@@ -155,7 +155,7 @@ def _attempt(attempt: Attempt, version: rest.VersionOfRun | None) -> rest.RunAtt
 )
 async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply[rest.Run]:
     """Runs a run again that has ended, with its own input or with another one. The answer is the new run."""
-    run, warnings = await need_run(call)
+    run, warnings = await require_run(call)
     payload = None
     if "payload" in call.body.model_fields_set:
         payload = member_text(call.raw, "payload")
@@ -176,7 +176,7 @@ async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply[rest.R
 )
 async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply[None]:
     """Cancels a run that has not ended. One that a pod is running ends at its next pause."""
-    run, warnings = await need_run(call)
+    run, warnings = await require_run(call)
     await run_actions.cancel(call.platform, call.organisation.id, run)
     return Reply(warnings=tuple(warnings))
 
@@ -191,7 +191,7 @@ async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply[None]:
 )
 async def discard_run(call: Call[rest.RunQuery, None]) -> Reply[None]:
     """Deletes the dead letter of a dead run. The run stays in the history, with the time as ``discardedAt``."""
-    run, warnings = await need_run(call)
+    run, warnings = await require_run(call)
     await run_actions.discard(call.platform, call.organisation.id, run)
     return Reply(warnings=tuple(warnings))
 

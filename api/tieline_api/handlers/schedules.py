@@ -55,7 +55,7 @@ async def list_schedulers(call: Call[None, None]) -> Reply[rest.SchedulerList]:
 async def get_scheduler(call: Call[None, None]) -> Reply[rest.Scheduler]:
     """Returns a schedule."""
     place = SchedulesOfEnvironment(call)
-    return await place.reply(await place.need())
+    return await place.reply(await place.require())
 
 
 @OPERATIONS.add(
@@ -72,8 +72,8 @@ async def run_scheduler(call: Call[None, rest.RunNow]) -> Reply[None]:
     the schedule that are under way, also while the schedule is paused. A run that was asked for already and has not
     begun is not added again. A request that no pod can begin with is forgotten after an hour."""
     place = SchedulesOfEnvironment(call)
-    schedule = await place.need()
-    place.need_running()
+    schedule = await place.require()
+    place.require_running()
     wanted = ScheduleRequest(
         id=new_id(),
         environment=place.environment.name,
@@ -98,7 +98,7 @@ async def update_scheduler(call: Call[None, rest.SchedulerUpdate]) -> Reply[rest
     """Pauses a schedule or resumes it, within seconds and for later versions of the code too. Due times of a paused
     schedule are skipped and not made up for. Runs that are under way go on."""
     place = SchedulesOfEnvironment(call)
-    schedule = await place.need()
+    schedule = await place.require()
     known = {one.name for one in await place.registered()}
     environment, name = place.environment.name, schedule.name
 

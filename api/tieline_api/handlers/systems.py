@@ -59,7 +59,7 @@ async def list_systems(call: Call[SearchQuery, None]) -> Reply[rest.SystemPage]:
 )
 async def get_system(call: Call[None, None]) -> Reply[rest.System]:
     """Returns a system with its auth schemes and the findings about them."""
-    obj = call.platform.cluster.need(call.platform.cluster.systems, call.namespace, call.path["system_id"])
+    obj = call.platform.cluster.require(call.platform.cluster.systems, call.namespace, call.path["system_id"])
     return _system(call, obj)
 
 
@@ -101,7 +101,7 @@ async def create_system(call: Call[None, rest.SystemCreate]) -> Reply[rest.Syste
 async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply[rest.System]:
     """Updates everything but the auth schemes. Absent fields do not change."""
     cluster = call.platform.cluster
-    obj = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
+    obj = cluster.require(cluster.systems, call.namespace, call.path["system_id"])
     changes = convert.system_changes(call.body)
     if call.body.connector_ref is not None:
         changes["connectorRef"] = connector_reference(call, call.body.connector_ref)
@@ -150,7 +150,7 @@ def _change_inputs(live: Object, mine: Object, body: rest.SystemUpdate) -> None:
 async def delete_system(call: Call[None, None]) -> Reply[None]:
     """Deletes a system. The answer is 409 and lists them in usedBy while templates or connections use it."""
     cluster = call.platform.cluster
-    obj = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
+    obj = cluster.require(cluster.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
     users = [
         (f'{word} "{user["spec"]["name"]}"', _distinction(call, user))
@@ -198,7 +198,7 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply[AuthSchem
             f"{SUB_OBJECTS[config.type]}.id",
             f'must be "{identifier[:64]}", as in the path, or change the path',
         )
-    obj = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
+    obj = cluster.require(cluster.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
     credentials, edition = call.platform.credentials, new_edition()
     secrets: list[PlannedSecret] = []
@@ -248,7 +248,7 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply[AuthSchem
 async def delete_auth_scheme(call: Call[None, None]) -> Reply[None]:
     """Deletes an auth scheme. The answer is 409 for a scheme that another manager, such as a GitOps tool, owns."""
     cluster, identifier = call.platform.cluster, call.path["id"]
-    obj = cluster.need(cluster.systems, call.namespace, call.path["system_id"])
+    obj = cluster.require(cluster.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
     removed: list[str] = []
 

@@ -15,7 +15,7 @@ from tieline_api.schemas.connections import ConnectionPage
 from tieline_api.schemas.projects import EnvironmentPageQuery, EnvironmentQuery
 from tieline_api.use_cases import end_user_checks
 from tieline_api.views.connections import page_of_connections
-from tieline_api.views.project_lookup import need_environment, need_of_project, need_project
+from tieline_api.views.project_lookup import require_environment, require_of_project, require_project
 from tieline_api.views.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id
 from tieline_core.objects import Object
@@ -75,7 +75,7 @@ async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Rep
         and (connection := cluster.referred(cluster.connections, template, "connectionRef")) is not None
     ]
     distinct = list({connection["metadata"]["name"]: connection for connection in linked}.values())
-    kind = f"static-connections/{object_id(need_project(call))}"
+    kind = f"static-connections/{object_id(require_project(call))}"
     page = cursors.cut(distinct, kind=kind, position=position, **call.query.window)
     return page_of_connections(call, page)
 
@@ -125,8 +125,8 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply[rest.C
     """Updates name, dynamic and the auth schemes that the template offers. Fields that you leave out stay."""
     platform, body = call.platform, call.body
     cluster = platform.cluster
-    project = need_project(call)
-    template = _need_template(call, project)
+    project = require_project(call)
+    template = _require_template(call, project)
     if body.name is not None and body.name != template["spec"]["name"]:
         _refuse_taken_name(cluster, project, template["spec"]["environment"], body.name)
     offered = list(dict.fromkeys(body.auth_scheme_config_ids or ()))
@@ -163,7 +163,7 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply[rest.C
 )
 async def delete_template(call: Call[None, None]) -> Reply[Empty]:
     """Deletes a connection template. Its connections stay."""
-    template = _need_template(call, need_project(call))
+    template = _require_template(call, require_project(call))
     await call.platform.writer.delete(call.platform.cluster.templates, template)
     return Reply()
 
@@ -187,11 +187,11 @@ async def delete_template(call: Call[None, None]) -> Reply[Empty]:
 async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply[None]:
     """Removes a system from an environment: deletes the template with this system and name."""
     cluster = call.platform.cluster
-    project = need_project(call)
-    environment = need_environment(
+    project = require_project(call)
+    environment = require_environment(
         project, identifier=call.body.environment_id, fields=("environmentId", "environmentId")
     )
-    system = cluster.need(cluster.systems, call.namespace, call.body.system_id)
+    system = cluster.require(cluster.systems, call.namespace, call.body.system_id)
     for template in _in_environment(cluster, project, environment):
         spec = template["spec"]
         if spec["name"] == call.body.name and spec["systemRef"]["name"] == system["metadata"]["name"]:
@@ -206,8 +206,8 @@ async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply[None]:
 
 async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object]:
     cluster, body = call.platform.cluster, call.body
-    project = need_project(call)
-    environment = need_environment(
+    project = require_project(call)
+    environment = require_environment(
         project, identifier=body.environment_id, fields=("environmentId", "environmentId")
     )
     system = cluster.find(cluster.systems, call.namespace, body.system_id)
@@ -249,15 +249,15 @@ def _refuse_unknown_schemes(cluster: ClusterCache, template: Object, offered: li
             )
 
 
-def _need_template(call: AnyCall, project: Object) -> Object:
-    return need_of_project(call, call.platform.cluster.templates, project, call.path["template_id"])
+def _require_template(call: AnyCall, project: Object) -> Object:
+    return require_of_project(call, call.platform.cluster.templates, project, call.path["template_id"])
 
 
 def _templates(call: AnyCall, env_id: str | None) -> list[Object]:
     cluster = call.platform.cluster
-    project = need_project(call)
+    project = require_project(call)
     if env_id:
-        found = _in_environment(cluster, project, need_environment(project, identifier=env_id))
+        found = _in_environment(cluster, project, require_environment(project, identifier=env_id))
     else:
         found = cluster.referring(cluster.templates, "project", call.namespace, project["metadata"]["name"])
     return found if call.reach is None else [one for one in found if call.reach.has_template(one)]

@@ -12,7 +12,7 @@ from tieline_api.schemas import traces as rest
 from tieline_api.traces.origins import Origin
 from tieline_api.traces.query import BadFilterError, Position, RunQuery, parse_filter
 from tieline_api.traces.spans import ACTIVATION, EXCEPTION_TYPE, USER, Owner, Span
-from tieline_api.views.project_lookup import need_environment, need_project
+from tieline_api.views.project_lookup import require_environment, require_project
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.identity.names import workload_name
 
@@ -32,7 +32,7 @@ OPERATIONS = Operations("Traces")
 )
 async def get_trace(call: Call[None, None]) -> Reply[rest.Trace]:
     """A trace with all its spans, of all the project's environments. It appears within a second or two."""
-    project = need_project(call)
+    project = require_project(call)
     text = call.path["trace_id"]
     spans: list[Span] = []
     if _TRACE_ID.fullmatch(text):
@@ -54,9 +54,9 @@ async def get_trace(call: Call[None, None]) -> Reply[rest.Trace]:
 async def list_traces(call: Call[rest.TracesQuery, None]) -> Reply[rest.TracePage]:
     """The runs of an environment, newest first, each with its trace."""
     query = call.query
-    project = need_project(call)
+    project = require_project(call)
     project_id = object_id(project)
-    environment = need_environment(project, name=query.project_env)
+    environment = require_environment(project, name=query.project_env)
     owner = Owner(
         organisation=call.organisation.id,
         project=project_id,

@@ -67,7 +67,7 @@ async def list_users(call: Call[rest.UsersQuery, None]) -> Reply[rest.UserPage]:
 )
 async def get_user(call: Call[None, None]) -> Reply[rest.EndUser]:
     """Returns a user by id or external id."""
-    return _user(call, need_user(call, call.path["user_id"]))
+    return _user(call, require_user(call, call.path["user_id"]))
 
 
 @OPERATIONS.add(
@@ -81,7 +81,7 @@ async def get_user(call: Call[None, None]) -> Reply[rest.EndUser]:
 async def delete_user(call: Call[None, None]) -> Reply[None]:
     """Deletes a user with the activations and connections that this API made for the user."""
     platform, cluster = call.platform, call.platform.cluster
-    obj = need_user(call, call.path["user_id"])
+    obj = require_user(call, call.path["user_id"])
     name = obj["metadata"]["name"]
     for cache in (cluster.activations, cluster.connections):
         for one in await cluster.referring_now(cache, "endUserRef", call.namespace, name):
@@ -90,7 +90,7 @@ async def delete_user(call: Call[None, None]) -> Reply[None]:
     return Reply()
 
 
-def need_user(call: AnyCall, identifier: str) -> Object:
+def require_user(call: AnyCall, identifier: str) -> Object:
     """The user with this id or external id."""
     found = call.platform.cluster.user(call.namespace, identifier)
     if found is None:

@@ -18,7 +18,7 @@ from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import projects as rest
 from tieline_api.use_cases import end_user_checks
 from tieline_api.views.activation_lookup import verdict_or_429
-from tieline_api.views.project_lookup import change_project, need_project
+from tieline_api.views.project_lookup import change_project, require_project
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.objects import Object
 from tieline_protocol.schema_limits import MAX_BYTES
@@ -42,7 +42,7 @@ OPERATIONS = Operations("Projects")
 )
 async def get_schema(call: Call[None, None]) -> Reply[rest.VariablesSchema]:
     """Returns the JSON Schema of the project's variables; an empty object schema for a project that has none."""
-    obj = need_project(call)
+    obj = require_project(call)
     return Reply(body=rest.VariablesSchema(_schema(obj)), etag=etag(obj))
 
 
@@ -114,7 +114,7 @@ def _text(schema: Object) -> bytes:
 
 
 async def _write(call: AnyCall, compute: Callable[[Object], Object]) -> Reply[rest.VariablesSchema]:
-    before = need_project(call)
+    before = require_project(call)
     new: Object = {}
 
     def change(live: Object, mine: Object) -> None:

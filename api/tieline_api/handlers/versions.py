@@ -9,7 +9,7 @@ from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import versions as rest
 from tieline_api.use_cases.project_files_input import given_files, refuse_names
 from tieline_api.use_cases.version_create import create_version
-from tieline_api.views.project_lookup import need_project, need_version
+from tieline_api.views.project_lookup import require_project, require_version
 from tieline_core.objects import ObjectView
 
 OPERATIONS = Operations("Versions")
@@ -28,7 +28,7 @@ async def add_version(call: Call[None, rest.VersionCreate]) -> Reply[rest.Versio
     """Creates a version of files and deploys nothing. The current files of the project stay as they are. Code that
     cannot run is not refused: the version's state says so, and a deploy of it is refused."""
     body = call.body
-    obj = need_project(call)
+    obj = require_project(call)
     files = given_files(body.files)
     labels = (obj["spec"].get("labels") or {}) if body.labels is None else body.labels
     refuse_names(files, labels)
@@ -56,10 +56,10 @@ async def diff_versions(call: Call[rest.DiffQuery, None]) -> Reply[rest.VersionD
     """Compares a version with an earlier one: the files that were added, removed or changed, with unified diffs, and
     the labels. Diffs are cut at 128 KiB for a file and 2 MiB together."""
     platform = call.platform
-    obj = need_project(call)
-    after = need_version(call, obj, call.path["version_id"])
+    obj = require_project(call)
+    after = require_version(call, obj, call.path["version_id"])
     given = call.query.since
-    before = need_version(call, obj, given) if given else _version_before(call, obj, after)
+    before = require_version(call, obj, given) if given else _version_before(call, obj, after)
     return Reply(body=version_diff(before, after, await platform.files.differences(before, after)))
 
 

@@ -165,7 +165,7 @@ class Dispatcher:
             return await self._organisation_by(caller, operation, path["activation_id"], having, refused)
         if operation.permissions:
             raise LookupError(f"The path of {operation.id} names nothing that its permissions are about")
-        cluster.need_sync()
+        cluster.require_sync()
         return NO_ORGANISATION
 
     async def _organisation_by(
@@ -181,7 +181,7 @@ class Dispatcher:
         ApiError: 403, and 404 where there is none that the caller may know of.
         """
         platform, identifier = self._platform, parse_id(given)
-        platform.cluster.need_sync()
+        platform.cluster.require_sync()
         refused = not_found(identifier or given)
         if identifier is None:
             raise refused
@@ -206,7 +206,7 @@ class Dispatcher:
         and after the same questions to Kubernetes.
         """
         platform, identifier = self._platform, parse_id(given)
-        platform.cluster.need_sync()
+        platform.cluster.require_sync()
         if identifier is None:
             raise errors.organisation_not_found(given)
         if caller.organisations is not None and identifier not in caller.organisations:

@@ -148,7 +148,7 @@ async def authenticated_workload(request: web.Request, platform: Dependencies) -
     account = _ACCOUNT.fullmatch(caller.username)
     if account is None:
         raise errors.forbidden("Only pods of environments may use this endpoint")
-    platform.cluster.need_sync()
+    platform.cluster.require_sync()
     request[ACCOUNT_UID] = caller.uid
     return account["namespace"], account["name"]
 

@@ -99,7 +99,7 @@ class RunHistory:
 
     async def page(self, wanted: RunFilter, page: PageRequest) -> RunPage:
         """A page of runs."""
-        await self._followers.need(wanted.organisation)
+        await self._followers.require(wanted.organisation)
         found = await self._read(lambda: self._index.page(wanted, page, page.first + 1))
         more, runs = len(found) > page.first, found[: page.first]
         if page.backwards:
@@ -114,7 +114,7 @@ class RunHistory:
 
     async def issues(self, wanted: IssueFilter, page: IssuePageRequest) -> IssuePage:
         """A page of issues."""
-        await self._followers.need_issues(wanted.organisation)
+        await self._followers.require_issues(wanted.organisation)
         found = await self._read(lambda: self._index.issues(wanted, page, page.first + 1))
         more, issues = len(found) > page.first, found[: page.first]
         if page.backwards:
@@ -129,7 +129,7 @@ class RunHistory:
         self, organisation: str, environments: tuple[str, ...], issue: str, *, age: VersionAge, now: int
     ) -> Issue | None:
         """An issue of one of the environments."""
-        await self._followers.need_issues(organisation)
+        await self._followers.require_issues(organisation)
         wanted = IssueFilter(organisation=organisation, environments=environments, id=issue)
         page = IssuePageRequest(first=1, now=now, age=age)
         return next(iter(await self._read(lambda: self._index.issues(wanted, page, 1))), None)
@@ -144,7 +144,7 @@ class RunHistory:
 
     async def newest(self, wanted: RunFilter) -> Run | None:
         """The newest run."""
-        await self._followers.need(wanted.organisation)
+        await self._followers.require(wanted.organisation)
         found = await self._read(lambda: self._index.page(wanted, PageRequest(first=1), 1))
         return found[0] if found else None
 
@@ -153,7 +153,7 @@ class RunHistory:
 
         Nothing can be done with these.
         """
-        await self._followers.need(wanted.organisation)
+        await self._followers.require(wanted.organisation)
         wanted = replace(wanted, actionable=True)
         page = PageRequest(first=limit, before=BEFORE_ALL if oldest_first else None)
         return await self._read(lambda: self._index.page(wanted, page, limit))
@@ -168,7 +168,7 @@ class RunHistory:
         An id is random, so two environments have the same one only where one of them has copied it. The first that the
         engine has stored is the original.
         """
-        await self._followers.need(organisation)
+        await self._followers.require(organisation)
         return await self._read(lambda: self._index.find(organisation, environments, identifier))
 
     async def attempts(
@@ -201,7 +201,7 @@ class RunHistory:
 
     async def by_event(self, streams: EventStreams, task: str, event_id: str) -> Run | None:
         """The run of the event with this id, as far as it is known."""
-        await self._followers.need(streams.organisation)
+        await self._followers.require(streams.organisation)
         return await self._read(
             lambda: self._index.by_event(streams.organisation, streams.environment, task, event_id)
         )
@@ -248,29 +248,29 @@ class RunHistory:
     async def tally(self, organisation: str, windows: Windows) -> Tally:
         """How many runs were queued in each window, and how many of these failed or are dead letters: all of
         them, unlike in lists."""
-        await self._followers.need(organisation)
+        await self._followers.require(organisation)
         return await self._read(lambda: self._index.tally(organisation, windows))
 
     async def release_tally(self, organisation: str, environment: str, starts: Sequence[int]) -> ReleaseTally:
         """How many runs of an environment its versions did since each of the times (nanoseconds, oldest first)."""
-        await self._followers.need(organisation)
+        await self._followers.require(organisation)
         return await self._read(lambda: self._index.release_tally(organisation, environment, starts))
 
     async def backlog(self, organisation: str, most: int) -> list[Waiting]:
         """What waits, in up to ``most`` groups: the one with the oldest run first."""
-        await self._followers.need(organisation)
+        await self._followers.require(organisation)
         return await self._read(lambda: self._index.backlog(organisation, most))
 
     async def waiting_tasks(self, streams: EventStreams, most: int) -> Mapping[str, int]:
         """How many events of an environment have not ended, by task: of ``most`` tasks at most."""
-        await self._followers.need(streams.organisation)
+        await self._followers.require(streams.organisation)
         return await self._read(
             lambda: self._index.waiting_tasks(streams.organisation, streams.environment, most)
         )
 
     async def environments_with_events(self, organisation: str, environments: Sequence[str]) -> list[str]:
         """Those of the environments that have runs of the event engine."""
-        await self._followers.need(organisation)
+        await self._followers.require(organisation)
         return await self._read(lambda: self._index.environments_with_events(organisation, environments))
 
     @staticmethod

@@ -201,15 +201,15 @@ class RunFollowers:
         await self._direct.stop()
         await self._history.stop()
 
-    async def need(self, organisation: str) -> None:
+    async def require(self, organisation: str) -> None:
         """Returns once all that there is of an organisation was read. Raises as ``Followers.need``."""
-        await self._history.need(organisation)
-        await self._direct.need(organisation)
+        await self._history.require(organisation)
+        await self._direct.require(organisation)
 
-    async def need_issues(self, organisation: str) -> None:
+    async def require_issues(self, organisation: str) -> None:
         """The same, with all decisions about issues."""
-        await self.need(organisation)
-        await self._decisions.need(organisation)
+        await self.require(organisation)
+        await self._decisions.require(organisation)
 
     async def decided(self, organisation: str, sequence: int) -> None:
         """Waits a moment until this replica has the latest decision."""

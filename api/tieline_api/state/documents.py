@@ -162,7 +162,7 @@ class Documents:
             )
             if _code(answer) == _NO_SUCH_NUMBER:
                 raise changed()
-            _need_success(answer)
+            _require_success(answer)
 
     async def keys(self, scope: DocumentScope) -> list[str]:
         """The keys of all documents of a scope, in order."""
@@ -176,7 +176,7 @@ class Documents:
             answer = await self._ask(
                 f"STREAM.INFO.{place.stream}", {"subjects_filter": place.subjects, "offset": len(subjects)}
             )
-            _need_success(answer)
+            _require_success(answer)
             more = list(answer["state"].get("subjects") or {})
             subjects += more
             if not more or len(subjects) >= int(answer.get("total") or 0):
@@ -204,7 +204,7 @@ class Documents:
         answer = await self._ask(f"STREAM.MSG.GET.{place.stream}", {"last_by_subj": subject})
         if _code(answer) == _NO_MESSAGE:
             return None
-        _need_success(answer)
+        _require_success(answer)
         message = answer["message"]
         return StoredValue(
             sequence=int(message["seq"]),
@@ -277,7 +277,7 @@ def _code(answer: Mapping[str, Any]) -> int | None:
     return error.get("err_code")
 
 
-def _need_success(answer: Mapping[str, Any]) -> None:
+def _require_success(answer: Mapping[str, Any]) -> None:
     if "error" in answer:
         raise EngineUnavailableError
 

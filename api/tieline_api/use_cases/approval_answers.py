@@ -12,7 +12,7 @@ from tieline_api.http.operation import Call
 from tieline_api.runs.approvals import StoredApproval
 from tieline_api.schemas import approvals as rest
 from tieline_api.views.activation_lookup import verdict_or_429
-from tieline_api.views.approval_lookup import ShownApprovals, need_approval
+from tieline_api.views.approval_lookup import ShownApprovals, require_approval
 from tieline_protocol import approvals
 from tieline_protocol.approvals import Answer, is_deeper
 from tieline_protocol.event_streams import EventStreams
@@ -24,7 +24,7 @@ AnswerCall = Call[None, rest.ApprovalAnswerCreate]
 
 async def answer(call: AnswerCall) -> tuple[StoredApproval, ShownApprovals]:
     """Answers the approval in the path. Raises ApiError: 403 for who may not, 409 where it has ended, 422."""
-    environment, stored, shown = await need_approval(call)
+    environment, stored, shown = await require_approval(call)
     if why := await shown.refusal(stored):
         raise errors.forbidden(why)
     if (state := await shown.state(stored)) != "open":

@@ -60,7 +60,7 @@ async def complete(
     needs the ``cookie`` of the browser that took it up.
     """
     cluster = platform.cluster
-    cluster.need_sync()
+    cluster.require_sync()
     try:
         organisation, pending = await _look(platform, state)
         await _check_browser(platform, organisation, pending, state=state, cookie=cookie)
@@ -231,7 +231,7 @@ async def _look(platform: Dependencies, state: str) -> tuple[Organisation, Pendi
 
     Nobody has signed in here: whether there is an organisation shows neither in the answer nor in its time.
     """
-    platform.cluster.need_sync()
+    platform.cluster.require_sync()
     identifier = organisation_of(state)
     if identifier is None:
         raise unknown_state()

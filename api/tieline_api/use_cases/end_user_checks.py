@@ -33,7 +33,7 @@ def own_user(call: AnyCall) -> AnyCall:
 
 def own_user_created(call: Call[None, UserCreate]) -> AnyCall:
     """A new user: nobody but themselves."""
-    _need_user_of_session(_reach(call))
+    _require_user_of_session(_reach(call))
     if call.body.external_id != _reach(call).scope.external_id:
         raise errors.invalid("externalId", "is not yours: you can create yourself only")
     return call
@@ -41,14 +41,14 @@ def own_user_created(call: Call[None, UserCreate]) -> AnyCall:
 
 def own_activations(call: AnyCall) -> AnyCall:
     """The activations of the user in the path, in an environment."""
-    _need_environment(call)
+    _require_environment(call)
     return _with_path(call, external_user_id=_own_id(call, call.path["external_user_id"]))
 
 
 def own_activation(call: AnyCall) -> AnyCall:
     """The activation in the path."""
     if "environment_id" in call.path:
-        _need_environment(call)
+        _require_environment(call)
     cluster, identifier = call.platform.cluster, call.path["activation_id"]
     found = cluster.find(cluster.activations, call.namespace, identifier)
     if found is None or not _reach(call).has_activation(found):
@@ -58,7 +58,7 @@ def own_activation(call: AnyCall) -> AnyCall:
 
 def connection_of_own_activation(call: AnyCall) -> AnyCall:
     """The activation and the template in the path."""
-    _need_template(call, call.path["connection_template_id"])
+    _require_template(call, call.path["connection_template_id"])
     return own_activation(call)
 
 
@@ -99,13 +99,13 @@ def own_connections(call: Call[rest.ConnectionsQuery, None]) -> AnyCall:
 
 def own_connection(call: AnyCall) -> AnyCall:
     """The connection in the path."""
-    _need_connection(call)
+    _require_connection(call)
     return call
 
 
 def checked_connection(call: Call[None, rest.ConnectionTest]) -> AnyCall:
     """The connection in the path, by the check request of its system alone."""
-    connection = _need_connection(call)
+    connection = _require_connection(call)
     for field in ("method", "path"):
         if getattr(call.body, field) is not None:
             _refuse_field(field)
@@ -119,7 +119,7 @@ def checked_connection(call: Call[None, rest.ConnectionTest]) -> AnyCall:
 
 def deleted_connection(call: AnyCall) -> AnyCall:
     """The connection in the path, which is to go."""
-    _need_connection(call)
+    _require_connection(call)
     _refuse_reconnecting(_reach(call))
     return call
 
@@ -128,8 +128,8 @@ async def created_connection(call: Call[None, rest.ConnectionCreate]) -> AnyCall
     """A new connection of the user."""
     reach, body = _reach(call), call.body
     _refuse_reconnecting(reach)
-    _need_user_of_session(reach)
-    template = _need_template(call, body.connection_template_id)
+    _require_user_of_session(reach)
+    template = _require_template(call, body.connection_template_id)
     variables = await _check_new(call, body.connection, template, path="connection")
     given = body.connection.model_copy(update={"external_id": reach.user_id, "variables": variables})
     return replace(call, body=body.model_copy(update={"connection": given}))
@@ -138,7 +138,7 @@ async def created_connection(call: Call[None, rest.ConnectionCreate]) -> AnyCall
 async def updated_connection(call: Call[None, rest.ConnectionUpdate]) -> AnyCall:
     """A change of the connection in the path: of its name, its credentials, and inputs of its system."""
     body, cluster = call.body, call.platform.cluster
-    obj = _need_connection(call)
+    obj = _require_connection(call)
     if body.base_url is not None and body.base_url != obj["spec"].get("baseUrl", ""):
         _refuse_field("baseUrl")
     if body.limits is not None and body.limits != limits_to_rest(obj["spec"]):
@@ -201,13 +201,13 @@ def _own_id(call: AnyCall, given: str) -> str:
     return reach.user_id
 
 
-def _need_environment(call: AnyCall) -> None:
+def _require_environment(call: AnyCall) -> None:
     identifier = call.path["environment_id"]
     if not _reach(call).has_environment(identifier):
         raise errors.not_found("environment", identifier)
 
 
-def _need_template(call: AnyCall, identifier: str) -> Object:
+def _require_template(call: AnyCall, identifier: str) -> Object:
     cluster = call.platform.cluster
     found = cluster.find(cluster.templates, call.namespace, identifier)
     if found is None or not _reach(call).has_template(found):
@@ -215,7 +215,7 @@ def _need_template(call: AnyCall, identifier: str) -> Object:
     return found
 
 
-def _need_connection(call: AnyCall) -> Object:
+def _require_connection(call: AnyCall) -> Object:
     cluster, identifier = call.platform.cluster, call.path["connection_id"]
     found = cluster.find(cluster.connections, call.namespace, identifier)
     if found is None or not _reach(call).has_connection(found):
@@ -223,7 +223,7 @@ def _need_connection(call: AnyCall) -> Object:
     return found
 
 
-def _need_user_of_session(reach: EndUserReach) -> None:
+def _require_user_of_session(reach: EndUserReach) -> None:
     """A session makes no user: one whose user was deleted is about to end."""
     if reach.scope.session and reach.user is None:
         raise errors.unauthenticated("The connect session's user was deleted: begin a new one")

@@ -40,7 +40,7 @@ async def publish(
     """Stores an event, and says in the history that it waits. Raises ApiError."""
     if len(payload) > MAX_EVENT_BYTES:
         raise errors.too_large("The payload of an event", limit=MAX_EVENT_BYTES)
-    await platform.waiting_limits.need_room(streams)
+    await platform.waiting_limits.require_room(streams)
     environment = platform.environments.of(streams)
 
     def store() -> Awaitable[Published]:

@@ -27,7 +27,7 @@ _TRIES = 5
 
 async def uninstall(platform: Dependencies, *, client_id: str, client_secret: str, body: Any) -> bool:
     """Records the removal for each connection of the account; False where the client is not known."""
-    platform.cluster.need_sync()
+    platform.cluster.require_sync()
     is_known = False
     for system, scheme in _schemes(platform, client_id):
         if not await _is_secret(platform, system, scheme, client_secret):

@@ -97,7 +97,7 @@ def find_activation(call: AnyCall, environment: EnvironmentRef, identifier: str)
         return cluster.static_activation(
             call.namespace, environment.project["metadata"]["name"], environment.name
         )
-    found = cluster.need(cluster.activations, call.namespace, identifier)
+    found = cluster.require(cluster.activations, call.namespace, identifier)
     if not environment.holds(found):
         raise errors.not_found("activation", identifier)
     return found

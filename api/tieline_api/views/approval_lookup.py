@@ -115,7 +115,7 @@ async def page_of_approvals(call: Call[rest.ApprovalsQuery, None]) -> Reply[rest
     )
 
 
-async def need_approval(call: AnyCall) -> tuple[EnvironmentRef, StoredApproval, ShownApprovals]:
+async def require_approval(call: AnyCall) -> tuple[EnvironmentRef, StoredApproval, ShownApprovals]:
     """The approval in the path, with its environment. Raises ApiError."""
     environment = environment_in_path(call)
     text = call.path["approval_id"]

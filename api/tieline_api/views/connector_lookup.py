@@ -11,10 +11,10 @@ CONNECTOR = f"{ORGANISATION}/connectors/{{connector_id}}"
 VERSION = f"{CONNECTOR}/versions/{{version}}"
 
 
-def need_connector(call: AnyCall) -> Object:
+def require_connector(call: AnyCall) -> Object:
     """The connector that the path names; ApiError 404."""
     cluster = call.platform.cluster
-    return cluster.need(cluster.connectors, call.namespace, call.path["connector_id"])
+    return cluster.require(cluster.connectors, call.namespace, call.path["connector_id"])
 
 
 def versions_of(call: AnyCall, connector: Object) -> list[Object]:
@@ -24,7 +24,7 @@ def versions_of(call: AnyCall, connector: Object) -> list[Object]:
     return newest_first(cluster.referring(cluster.connector_versions, "connector", call.namespace, name))
 
 
-def need_version(call: AnyCall, connector: Object) -> Object:
+def require_version(call: AnyCall, connector: Object) -> Object:
     """The version that the path names by id or name, or latest, or default; ApiError 404."""
     wanted, versions = call.path["version"], versions_of(call, connector)
     found: Object | None

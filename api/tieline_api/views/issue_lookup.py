@@ -19,7 +19,7 @@ from tieline_api.runs.tables import HOUR
 from tieline_api.schemas import issues as rest
 from tieline_api.state.documents import version_of
 from tieline_api.views.activation_lookup import find_environment
-from tieline_api.views.project_lookup import need_project
+from tieline_api.views.project_lookup import require_project
 from tieline_api.views.run_lookup import ShownRuns, environments_of
 from tieline_core.identity.ids import object_id
 from tieline_core.objects import ObjectView
@@ -126,9 +126,9 @@ async def page_of_issues(
     return Reply(body=body, warnings=call.platform.runs.issue_warnings(call.organisation.id))
 
 
-async def need_issue(call: AnyCall, now: int) -> tuple[Issue, ShownIssues]:
+async def require_issue(call: AnyCall, now: int) -> tuple[Issue, ShownIssues]:
     """The issue in the path, of one of the project's environments, and how it is shown. Raises ApiError."""
-    project = need_project(call)
+    project = require_project(call)
     shown = ShownIssues(call, now)
     text = call.path["issue_id"].lower()
     found = None

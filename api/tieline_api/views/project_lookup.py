@@ -51,23 +51,23 @@ async def project_reply(platform: Dependencies, obj: ObjectView) -> Reply[Projec
     return Reply(body=body, etag=etag(obj))
 
 
-def need_project(call: AnyCall) -> Object:
+def require_project(call: AnyCall) -> Object:
     """The project in the path."""
     cluster = call.platform.cluster
-    return cluster.need(cluster.projects, call.namespace, call.path["project_id"])
+    return cluster.require(cluster.projects, call.namespace, call.path["project_id"])
 
 
-def need_of_project(call: AnyCall, cache: Informer, project: ObjectView, identifier: str) -> Object:
+def require_of_project(call: AnyCall, cache: Informer, project: ObjectView, identifier: str) -> Object:
     """The object with this id, such as a version, of a project; ApiError 404 for one of another project too."""
-    found = call.platform.cluster.need(cache, call.namespace, identifier)
+    found = call.platform.cluster.require(cache, call.namespace, identifier)
     if found["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
         raise errors.not_found(WORDS[cache.resource.kind], identifier)
     return found
 
 
-def need_version(call: AnyCall, project: ObjectView, identifier: str) -> Object:
+def require_version(call: AnyCall, project: ObjectView, identifier: str) -> Object:
     """The version of a project with this id; ApiError 404."""
-    return need_of_project(call, call.platform.cluster.versions, project, identifier)
+    return require_of_project(call, call.platform.cluster.versions, project, identifier)
 
 
 async def refuse_change(call: AnyCall, project: ObjectView, change: Change) -> None:
@@ -90,7 +90,7 @@ async def change_project(
     )
 
 
-def need_environment(
+def require_environment(
     project: ObjectView,
     *,
     name: str | None = None,
@@ -129,8 +129,8 @@ def environment_by_name_or_id(project: ObjectView, text: str) -> str:
     """The environment that ``text`` names, or whose id it is."""
     names: list[str] = [item["name"] for item in convert.environment_items(project)]
     if text in names or parse_id(text) is None:
-        return need_environment(project, name=text)
-    return need_environment(project, identifier=text)
+        return require_environment(project, name=text)
+    return require_environment(project, identifier=text)
 
 
 def set_environment(live: Object, mine: Object, name: str, **fields: Any) -> None:

@@ -11,7 +11,7 @@ from tieline_api.http.operation import AnyCall, Call, Reply
 from tieline_api.page_tokens import refused_cursor, seal, unseal
 from tieline_api.runs.model import PageRequest, Position, Run, RunFilter
 from tieline_api.schemas import runs as rest
-from tieline_api.views.project_lookup import need_project
+from tieline_api.views.project_lookup import require_project
 from tieline_core.identity.ids import environment_id, object_id, parse_id
 from tieline_protocol.run_tags import parse_tag
 
@@ -99,7 +99,7 @@ async def page_of_runs(
 
 def selected_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[RunFilter, bool]:
     """The runs that query and body select together, and whether they are only counted."""
-    project = need_project(call)
+    project = require_project(call)
     given = agreed_selection(call.query, call.body)
     dry_run = given.pop("dryRun", False)
     if not given:
@@ -176,9 +176,9 @@ def _versions(call: AnyCall, text: str, projects: Iterable[Obj]) -> tuple[str, .
     return tuple(dict.fromkeys([text, *names]))[:100]
 
 
-async def need_run(call: Call[rest.RunQuery, object]) -> tuple[Run, list[str]]:
+async def require_run(call: Call[rest.RunQuery, object]) -> tuple[Run, list[str]]:
     """The run in the path, of one of the project's environments, and warnings."""
-    project = need_project(call)
+    project = require_project(call)
     text = call.path["run_id"]
     identifier = parse_id(text)
     found: list[Run] = []

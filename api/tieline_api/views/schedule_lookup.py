@@ -48,7 +48,7 @@ class SchedulesOfEnvironment:
             return []
         return await self._store.registered(scheduled_versions(self._item, self._status))
 
-    async def need(self) -> RegisteredSchedule:
+    async def require(self) -> RegisteredSchedule:
         """The schedule in the path. ApiError 404."""
         identifier = self.call.path["scheduler_id"]
         wanted = parse_id(identifier)
@@ -57,7 +57,7 @@ class SchedulesOfEnvironment:
                 return schedule
         raise errors.not_found("schedule", identifier)
 
-    def need_running(self) -> None:
+    def require_running(self) -> None:
         """ApiError 409 where no pod would run anything."""
         if self._is_draft:
             raise errors.conflict(

@@ -200,7 +200,7 @@ class ChangeFeed:
         for watcher in topic.watchers:
             watcher.put(batch)
 
-    def need_room(self, organisation: Organisation, caller: Hashable) -> None:
+    def require_room(self, organisation: Organisation, caller: Hashable) -> None:
         """ApiError 429 where a caller, an organisation or the replica has too many watchers."""
         if self._of_caller[caller] >= MOST_OF_CALLER:
             raise errors.too_many_requests(

@@ -54,7 +54,7 @@ def response(
     heartbeat: float = HEARTBEAT_SECONDS,
 ) -> web.Response:
     """The answer. Raises ApiError 429 where there is no room."""
-    feed.need_room(organisation, caller)
+    feed.require_room(organisation, caller)
     body = _Stream(feed, organisation, caller, standing, stopping, heartbeat)
     return web.Response(body=body, content_type="text/event-stream", charset="utf-8", headers=_HEADERS)
 

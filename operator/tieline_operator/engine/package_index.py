@@ -32,17 +32,17 @@ class PackageIndex:
         *,
         signer: Callable[[], AccountSigner | None],
         open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
-        need_streams: Callable[[str], None],
+        require_streams: Callable[[str], None],
         changed: Callable[[str], None],
     ) -> None:
         """``signer`` is of the platform's account. ``changed`` is called with a namespace whose packages are others.
 
-        ``need_streams`` is called with a namespace whose organisation needs a stream of packages.
+        ``require_streams`` is called with a namespace whose organisation needs a stream of packages.
         """
         self._listers = listers
         self._signer = signer
         self._open = open_account
-        self._need_streams = need_streams
+        self._require_streams = require_streams
         self._changed = changed
         self._entries: dict[str, Mapping[str, PackageEntry]] = {}
         self._wanted = asyncio.Event()
@@ -106,7 +106,7 @@ class PackageIndex:
         if organisation is None:
             return
         if namespace not in self._entries:
-            self._need_streams(namespace)
+            self._require_streams(namespace)
         found = await stored_packages(client, organisation)
         if found != self._entries.get(namespace):
             self._entries[namespace] = found

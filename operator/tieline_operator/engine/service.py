@@ -97,7 +97,7 @@ class EngineService:
             cache,
             signer=lambda: self._keys.signer,
             open_account=lambda signer: account_client(config.engine_url, signer),
-            need_streams=lambda namespace: self._streams.queue.add(StreamKey(namespace)),
+            require_streams=lambda namespace: self._streams.queue.add(StreamKey(namespace)),
             changed=packages_changed,
         )
         self._cache = cache

@@ -96,7 +96,7 @@ class RunWaits:
             )
             if before is not None:
                 await before.over.wait()
-                self._need_known(before)
+                self._require_known(before)
             wait = OpenWait(
                 index=plan["index"],
                 run=self._run,
@@ -159,7 +159,7 @@ class RunWaits:
             self._taken.add(outcome.event.metadata.run)
         return outcome.event
 
-    def _need_known(self, before: "_Turn") -> None:
+    def _require_known(self, before: "_Turn") -> None:
         """Raises RunTakenOver or EventsUnavailableError where an event may have ended the wait before, unknown here."""
         self._steps.check_lease()
         if not before.is_known:

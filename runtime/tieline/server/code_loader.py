@@ -55,7 +55,7 @@ def load(code_dir: Path, packages_dir: Path | None = None) -> Tasks:
     if not main.is_file():
         raise CodeError(f"The project has no {MAIN}; that is the file that is run")
     if packages_dir is None:
-        _need_no_packages(code_dir / REQUIREMENTS)
+        _require_no_packages(code_dir / REQUIREMENTS)
     else:
         _activate(packages_dir)
     if str(code_dir) not in sys.path:
@@ -71,7 +71,7 @@ def _activate(packages_dir: Path) -> None:
         raise CodeError(f"The packages cannot be used: {error}") from error
 
 
-def _need_no_packages(lock: Path) -> None:
+def _require_no_packages(lock: Path) -> None:
     """Raises CodeError for a file that says that the code needs packages, or that is no lock."""
     if not lock.is_file():
         return

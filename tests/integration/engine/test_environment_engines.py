@@ -336,17 +336,17 @@ async def test_new_events_are_refused_while_too_much_waits(engine: NatsServer) -
     streams = await made(engine)
     async with engines(engine) as found:
         limits = WaitingLimits(found, seconds=0.5)
-        await limits.need_room(streams)
+        await limits.require_room(streams)
         waiting = await publish(found, streams, delay=3600, size=LIMITS.later_bytes)
         # Within the time that an answer counts it may become more.
-        await limits.need_room(streams)
+        await limits.require_room(streams)
         await asyncio.sleep(0.6)
         with pytest.raises(EngineFullError) as refused:
-            await limits.need_room(streams)
+            await limits.require_room(streams)
         assert refused.value.status == 503
         assert await found.of(streams).purge(streams.later, streams.waiting(waiting)) == 1
         await asyncio.sleep(0.6)
-        await limits.need_room(streams)
+        await limits.require_room(streams)
 
 
 async def test_how_much_waits_is_asked_once_for_many_events(engine: NatsServer) -> None:
@@ -356,9 +356,9 @@ async def test_how_much_waits_is_asked_once_for_many_events(engine: NatsServer) 
     await watching.flush()
     async with engines(engine) as found:
         limits = WaitingLimits(found)
-        await asyncio.gather(*(limits.need_room(streams) for _ in range(20)))
+        await asyncio.gather(*(limits.require_room(streams) for _ in range(20)))
         for _ in range(20):
-            await limits.need_room(streams)
+            await limits.require_room(streams)
     assert (await asked.next_msg(timeout=5)).data == b""
     with pytest.raises(TimeoutError):
         await asked.next_msg(timeout=0.3)

@@ -224,7 +224,7 @@ async def test_a_creation_that_is_cut_off_leaves_a_whole_connection_or_none(
     system = make_system(client, SCHEMES)
     _, template = make_template(client, system=system["id"])
     async with process(api_kubeconfig, tmp_path) as (platform, mortal):
-        found = platform.cluster.need(
+        found = platform.cluster.require(
             platform.cluster.templates, org.namespace, template["connectionTemplateId"]
         )
         for step in range(_MOST_STEPS):

@@ -45,7 +45,7 @@ class Reviews:
 class Cluster:
     """One organisation."""
 
-    def need_sync(self) -> None:
+    def require_sync(self) -> None:
         pass
 
     def organisation(self, identifier: str) -> Organisation | None:

@@ -41,11 +41,11 @@ class Platform:
             self.index.begin(ORGANISATION, "then", direct=direct)
         self._position = 0
 
-        async def need(_organisation: str) -> None:
+        async def require(_organisation: str) -> None:
             pass
 
         self.history = RunHistory(
-            SimpleNamespace(), SimpleNamespace(), self.index, SimpleNamespace(need=need)  # type: ignore[arg-type]
+            SimpleNamespace(), SimpleNamespace(), self.index, SimpleNamespace(require=require)  # type: ignore[arg-type]
         )  # fmt: skip
 
     def report(self, *records: RunRecord, environment: str = ENVIRONMENTS[0], direct: bool = False) -> None:

@@ -40,7 +40,7 @@ def _platform(kube: Kube) -> Any:
     def organisation(identifier: str) -> Organisation | None:
         return Organisation(id=identifier, namespace="acme") if identifier == THEIRS else None
 
-    cluster = SimpleNamespace(need_sync=lambda: None, organisation=organisation)
+    cluster = SimpleNamespace(require_sync=lambda: None, organisation=organisation)
     return SimpleNamespace(cluster=cluster, oauth_states=OAuthStateStore(kube, seconds=60))  # type: ignore[arg-type]
 
 

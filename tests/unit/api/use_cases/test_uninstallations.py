@@ -44,7 +44,7 @@ class Cluster:
     def secrets(self) -> "Cluster":
         return self
 
-    def need_sync(self) -> None:
+    def require_sync(self) -> None:
         """It is there."""
 
     def by_index(self, index: str, key: str) -> list[ObjectView]:

@@ -119,15 +119,15 @@ async def test_connections_of_one_caller_and_of_all_are_limited(monkeypatch: pyt
         for _ in range(MOST_OF_CALLER):
             open_streams.enter_context(feed.watch(ACME, "ann"))
         with pytest.raises(ApiError) as caught:
-            feed.need_room(ACME, "ann")
+            feed.require_room(ACME, "ann")
         assert caught.value.status == 429
         assert caught.value.headers["Retry-After"]
-        feed.need_room(ACME, "ben")
+        feed.require_room(ACME, "ben")
         monkeypatch.setattr(feed_module, "MOST_WATCHERS", MOST_OF_CALLER)
         with pytest.raises(ApiError) as caught:
-            feed.need_room(ACME, "ben")
+            feed.require_room(ACME, "ben")
         assert caught.value.status == 429
-    feed.need_room(ACME, "ann")
+    feed.require_room(ACME, "ann")
 
 
 async def test_an_organisation_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +137,10 @@ async def test_an_organisation_leaves_room_for_others(monkeypatch: pytest.Monkey
         for number in range(3):
             open_streams.enter_context(feed.watch(ACME, f"key-{number}"))
         with pytest.raises(ApiError) as caught:
-            feed.need_room(ACME, "key-4")
+            feed.require_room(ACME, "key-4")
         assert caught.value.status == 429
-        feed.need_room(OTHER, "ben")
-    feed.need_room(ACME, "key-4")
+        feed.require_room(OTHER, "ben")
+    feed.require_room(ACME, "key-4")
 
 
 async def test_runs_come_from_other_threads() -> None:

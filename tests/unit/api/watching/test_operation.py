@@ -43,7 +43,7 @@ class Platform:
         self.stopping = asyncio.Event()
         self.rates = SimpleNamespace(hit=lambda _caller: None)
         self.authentication = SimpleNamespace(caller=self._caller)
-        self.cluster = SimpleNamespace(need_sync=lambda: None, organisation=lambda _id: self.organisation)
+        self.cluster = SimpleNamespace(require_sync=lambda: None, organisation=lambda _id: self.organisation)
 
     async def create(self, _resource: Resource, review: dict[str, Any]) -> dict[str, Any]:
         """Kubernetes' answer to a SubjectAccessReview."""
