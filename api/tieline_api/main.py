@@ -1,4 +1,4 @@
-"""``tieline-api``: serves the REST API until it is told to stop, and finishes what is in flight."""
+"""``tieline-api``: serves the REST API until it is asked to stop, and finishes what is in flight."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from tieline_core.kubernetes.scoped_client import ScopedKube
 
 logger = logging.getLogger("tieline_api")
 
-# What pods ask for is short, but for long polls, which end when they are told.
+# What pods ask for is short, but for long polls, which end when something changes.
 _SHORT_SECONDS = 10.0
 
 

@@ -123,7 +123,7 @@ class _Plain(yaml.SafeDumper):
 
 
 class SchemaError(Exception):
-    """A model that cannot be told to Kubernetes; the message names the place."""
+    """A model that Kubernetes cannot express; the message names the place."""
 
 
 def structural(schema: Json, *, definitions: Json, path: str) -> Json:

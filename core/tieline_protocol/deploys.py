@@ -36,7 +36,7 @@ def check_files(
 
 
 def check_metadata(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> list[Finding]:
-    """Findings about names, sizes, labels and the lock of packages: all that can be told without reading code."""
+    """Findings about names, sizes, labels and the lock of packages: all that is known without reading code."""
     return [
         *check_names([path for path, _ in files]),
         *check_sizes(files),

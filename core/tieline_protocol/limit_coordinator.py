@@ -1,4 +1,4 @@
-"""Who may send when, so that the limits of a system hold over all pods. Pure: it is told the time.
+"""Who may send when, so that the limits of a system hold over all pods. Pure: it is given the time.
 
 Slots have a distance from each other, and no more than the limit of them are in a period (``limit_window``). They are
 handed out for the next quarter of a second alone, so that a pod that is killed loses few, and by turns to the pods that

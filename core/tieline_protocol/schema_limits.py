@@ -309,7 +309,7 @@ def _anchors(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(root: Any) -> Iterator[tuple[Any, int]]:
-    """All objects and arrays with their depth. Ends below MAX_DEPTH, having told of what lies there."""
+    """All objects and arrays with their depth. Ends below MAX_DEPTH, having reported what lies there."""
     waiting: list[tuple[Any, int]] = [(root, 1)]
     while waiting:
         node, depth = waiting.pop()

@@ -28,7 +28,7 @@ class Result:
     content: dict[str, Any]
     """JSON, of at most ``MAX_TEXT`` bytes."""
     failed: bool = False
-    """Whether it did not do what it was to do: the agent is told so, and may try another way."""
+    """Whether it did not do what it was to do: the agent sees that, and may try another way."""
     noted: tuple[tuple[str, Any], ...] = ()
     """What the log says of it beside the tool."""
 

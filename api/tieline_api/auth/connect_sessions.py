@@ -28,7 +28,7 @@ from tieline_core.objects import Object, ObjectView
 
 SWEEP_SECONDS = 300.0
 KEPT_AFTER_END = timedelta(hours=1)
-"""How long a page whose session has ended may still be told so: until then its origin is known (CORS)."""
+"""How long a page whose session has ended may still get that answer: until then its origin is known (CORS)."""
 
 
 class FixedVariable(NamedTuple):

@@ -1,7 +1,7 @@
 """How often a caller may ask, and an address may fail to authenticate: counted in memory, by each replica for itself.
 
 Whoever guesses at tokens, or floods the API with worthless ones (each new one is a question to Kubernetes), is
-told to wait. Credentials that were good go on meanwhile: others may share the address.
+asked to wait. Credentials that were good go on meanwhile: others may share the address.
 """
 
 import hashlib

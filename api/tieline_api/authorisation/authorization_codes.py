@@ -156,7 +156,7 @@ class _Planned(DelegatingDirectory):
 
 
 def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError:
-    """What a client is told when no token came of a credential; ``errors`` as the credential's."""
+    """What a client is answered when no token came of a credential; ``errors`` as the credential's."""
     messages = [str(error)]
     match error:
         case StateRefusedError():

@@ -49,7 +49,7 @@ class Console:
     async def open(self, request: web.Request) -> Opened | None:
         """The session of a request, its tokens fresh; None where there is none that is good.
 
-        ApiError 503 where that cannot be told.
+        ApiError 503 where that is unknown.
         """
         sent = cookies_of(request)
         opened = await self.sessions.open(sent)

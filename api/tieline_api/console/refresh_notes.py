@@ -82,7 +82,7 @@ class RefreshNotes:
         except (Conflict, NotFound):
             return
 
-    async def told(self, refresh_token: str) -> bytes | None:
+    async def result(self, refresh_token: str) -> bytes | None:
         """What came of the refresh that another has begun; None where nothing came of it. Raises KubeError."""
         while True:
             note = await find(self._kube, SECRETS, _name(refresh_token), self._namespace)

@@ -77,7 +77,7 @@ class Refresher:
             return await self._asked(session)
         try:
             note = await self._notes.claim(session.refresh_token)
-            if note is None and (content := await self._notes.told(session.refresh_token)) is not None:
+            if note is None and (content := await self._notes.result(session.refresh_token)) is not None:
                 return None if content == _REFUSED else decoded(content)
         except KubeError as error:
             logger.warning("A refresh is not shared with other replicas: %s", error.message)

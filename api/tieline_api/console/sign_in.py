@@ -83,7 +83,7 @@ def add_session(app: web.Application, console: Console) -> None:
 
 
 async def _accepted(console: Console, request: web.Request) -> Opened | None:
-    """The session, if the API still accepts what is in it. While that cannot be told, it counts."""
+    """The session, if the API still accepts what is in it. While that is unknown, it counts."""
     opened = await console.open(request)
     if opened is None:
         return None

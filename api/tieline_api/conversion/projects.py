@@ -227,7 +227,7 @@ def _first(versions: Versions, *names: str | None) -> ObjectView | None:
 
 
 def _deployed_at(version: ObjectView | None, status: ObjectView) -> str | None:
-    """When a version was chosen; its creation where the operator has not told that (yet)."""
+    """When a version was chosen; its creation where the operator has not reported it (yet)."""
     if version is None:
         return None
     seen = status.get("desiredVersion") == version["metadata"]["name"]

@@ -55,7 +55,7 @@ def paused_schedules(project: ObjectView, environment: str) -> list[str]:
 
 
 def schedule_controls(project: ObjectView, environment: str) -> Json:
-    """What pods of an environment are told."""
+    """What pods of an environment receive."""
     return {
         "paused": sorted(paused_schedules(project, environment)),
         "requests": [_for_pods(one) for one in requests_of(project) if one.environment == environment],

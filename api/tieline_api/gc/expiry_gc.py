@@ -103,7 +103,7 @@ class ExpiredCredentialCollector:
         return True
 
     def _is_over(self, obj: ObjectView, item: ObjectView) -> bool:
-        """Whether a credential has expired and the operator has told, or could not for long."""
+        """Whether a credential has expired and the operator has reported it, or could not for long."""
         now = self._now()
         if not expired(item, now):
             return False

@@ -130,7 +130,7 @@ async def test_channel(call: Call[None, None]) -> Reply[rest.NotificationChannel
     success=201,
 )
 async def create_notification(call: Call[None, rest.NotificationCreate]) -> Reply[rest.Notification]:
-    """Has an environment's events told to a channel: each once when it begins, and once when it is over."""
+    """Notifies a channel of an environment's events: of each once when it begins, and once when it is over."""
     platform, body = call.platform, call.body
     cluster = platform.cluster
     project = require_project(call)
@@ -172,7 +172,7 @@ async def list_notifications(call: Call[PageQuery, None]) -> Reply[rest.Notifica
     success=204,
 )
 async def delete_notification(call: Call[None, None]) -> Reply[None]:
-    """Deletes a notification. Nothing more is told, nor that something is over."""
+    """Deletes a notification. Nothing more is sent, nor that something is over."""
     cluster = call.platform.cluster
     obj = require_of_project(call, cluster.notifications, require_project(call), call.path["notification_id"])
     await call.platform.writer.delete(cluster.notifications, obj)

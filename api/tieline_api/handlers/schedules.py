@@ -31,7 +31,7 @@ OPERATIONS = Operations("Schedules")
     permissions=permission("get", "projects"),
 )
 async def list_schedulers(call: Call[None, None]) -> Reply[rest.SchedulerList]:
-    """Returns the schedules of the version that serves in an environment, by name: those that its pods have told of
+    """Returns the schedules of the version that serves in an environment, by name: those that its pods have registered
     when they started. An environment to which nothing is deployed has none."""
     place = SchedulesOfEnvironment(call)
     gate = asyncio.Semaphore(_AT_ONCE)

@@ -235,7 +235,7 @@ class Dispatcher:
 async def _narrowed(operation: Operation, call: Call[Any, Any]) -> Call[Any, Any]:
     """The call of an end user, with nothing but what is theirs."""
     if operation.end_user is None:
-        raise LookupError("End users may not do this, and should have been told so")
+        raise LookupError("End users may not do this, and should have been refused before")
     narrowed = operation.end_user(call)
     return await narrowed if inspect.isawaitable(narrowed) else narrowed
 

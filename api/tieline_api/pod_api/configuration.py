@@ -1,4 +1,4 @@
-"""What a pod is told about its environment: the internal endpoint's body, as a pure function of the caches."""
+"""What a pod receives about its environment: the internal endpoint's body, as a pure function of the caches."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -196,7 +196,7 @@ def _links(
 def connection_body(
     cluster: ClusterCache, connection: ObjectView, template: ObjectView | None = None
 ) -> Json:
-    """What a pod is told of a connection, with the values of its credentials."""
+    """What a pod receives of a connection, with the values of its credentials."""
     spec, tokens = connection["spec"], ConnectionTokens(cluster, connection)
     system, system_spec = tokens.system, tokens.system_spec
     identifier = object_id(connection)

@@ -1,4 +1,4 @@
-"""``/internal/v1/environment``: what a pod is told about its environment (a long poll) and its users.
+"""``/internal/v1/environment``: what a pod receives about its environment (a long poll) and its users.
 
 The pod shows its projected ServiceAccount token (audience ``tieline``). The account's name is the
 workload's, so the token itself says which environment it is, and there is nothing to ask for another one.

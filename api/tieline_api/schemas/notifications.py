@@ -136,13 +136,13 @@ class FailureRate(Underscored):
     """When runs fail too often, within 15 minutes."""
 
     percent: Annotated[int, Field(ge=1, le=100)] = 20
-    """The share of ended runs that failed, above which it is told."""
+    """The percentage of ended runs that failed above which it notifies."""
     minimum_runs: Annotated[int, Field(ge=1, le=100000)] = 10
     """Fewer ended runs say nothing."""
 
 
 class NotificationCreate(Underscored):
-    """A new notification: an environment's events are told to a channel."""
+    """A new notification: a channel is notified of an environment's events."""
 
     name: DisplayName
     """The notification's name, for people."""
@@ -175,11 +175,11 @@ class Incident(Underscored):
     notified_at: TimeOut | None = None
     """When the channel accepted the message about it."""
     ended_at: TimeOut | None = None
-    """When it was found to be over; its end is told half a minute later."""
+    """When it was found to be over; the channel is notified half a minute later."""
 
 
 class Notification(Underscored):
-    """A notification: an environment's events are told to a channel."""
+    """A notification: a channel is notified of an environment's events."""
 
     id: UlidOut
     """The notification's id."""
@@ -198,15 +198,15 @@ class Notification(Underscored):
     environment_id: UlidOut
     """The environment."""
     events: list[NotificationEvent]
-    """What is told."""
+    """The events to notify about."""
     failure_rate: FailureRate
     """When the event failure_rate begins."""
     incidents: list[Incident]
-    """What goes on, and what is over and not told yet."""
+    """What is wrong now, and what is over and not reported yet."""
     ready: bool | None = None
-    """Whether it can be told; absent while it is being checked."""
+    """Whether it can notify; absent while it is being checked."""
     message: str = ""
-    """Why it cannot be told, and what to do."""
+    """Why it cannot notify, and what to do."""
     created_at: TimeOut
     """When it was created."""
     updated_at: TimeOut

@@ -1,4 +1,4 @@
-"""How long a replica that was told to stop still takes requests.
+"""How long a replica that was asked to stop still takes requests.
 
 Everybody who routes here has to notice first, and where the replica was the only one, the next one has to be ready:
 until then Kubernetes goes on sending requests here, as long as it says that it is ready. So it takes them until none

@@ -13,7 +13,7 @@ GRACE = timedelta(minutes=5)
 def due_times(
     schedule: RegisteredSchedule, progress: ScheduleProgress, now: datetime, *, deployed_at: datetime | None
 ) -> tuple[datetime | None, datetime | None]:
-    """When it is due next, and the first due time that was missed, in UTC; None where that cannot be told.
+    """When it is due next, and the first due time that was missed, in UTC; None where that is unknown.
 
     What is known of earlier times of the schedule, or of a time before ``deployed_at``, is no reason to miss anything.
     """
@@ -33,7 +33,7 @@ def missed_time(
 ) -> datetime | None:
     """The first due time that was missed, in UTC, by the times that pods have written down themselves.
 
-    None where all is well, or it cannot be told.
+    None where all is well, or that is unknown.
     """
     expression, _, zone = progress.times.rpartition(" ")
     as_it_ran = RegisteredSchedule(name="", cron=expression, timezone=zone, activations="")

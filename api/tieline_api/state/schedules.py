@@ -80,12 +80,12 @@ class ScheduleStore:
         self._registered = registered_schedules_scope(organisation, environment).document(_KEY)
 
     async def registered(self, versions: Sequence[str]) -> list[RegisteredSchedule]:
-        """The schedules of the first of ``versions`` (names of ProjectVersions) of which pods have told any."""
+        """The schedules of the first of ``versions`` (names of ProjectVersions) of which pods have registered any."""
         found = await self._documents.get(self._registered)
-        told = found.value if found and isinstance(found.value, dict) else {}
+        registered = found.value if found and isinstance(found.value, dict) else {}
         for version in versions:
-            if version in told:
-                return _readable(told[version])
+            if version in registered:
+                return _readable(registered[version])
         return []
 
     async def register(
@@ -99,9 +99,9 @@ class ScheduleStore:
         value = [_to_json(one) for one in schedules]
         for number in range(1, _TRIES + 1):
             found = await self._documents.get(self._registered)
-            told = found.value if found and isinstance(found.value, dict) else {}
-            changed = {name: there for name, there in told.items() if name in kept} | {version: value}
-            if changed == told or (not told and not value):
+            registered = found.value if found and isinstance(found.value, dict) else {}
+            changed = {name: there for name, there in registered.items() if name in kept} | {version: value}
+            if changed == registered or (not registered and not value):
                 return
             try:
                 expected = found.version if found else None

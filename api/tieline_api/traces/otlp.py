@@ -14,5 +14,5 @@ def parse(content_type: str, body: bytes) -> Batch:
 
 
 def answer(content_type: str, batch: Batch) -> bytes:
-    """What the exporter is told, in the content type of its request."""
+    """What the exporter is answered, in the content type of its request."""
     return otlp_protobuf.answer(batch) if content_type == PROTOBUF else otlp_json.answer(batch)

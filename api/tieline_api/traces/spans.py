@@ -46,7 +46,7 @@ _STATUS: Mapping[int, StatusCode] = {1: "OK", 2: "ERROR"}
 
 @dataclass(frozen=True, kw_only=True)
 class Owner:
-    """Whose spans they are; always told by the token that brought them, never by the spans."""
+    """Whose spans they are; always known by the token that brought them, never by the spans."""
 
     organisation: str
     project: str

@@ -1,7 +1,7 @@
 """The embedded store: spans are handed in without waiting, one thread writes, anybody reads.
 
 Nothing that is wrong with the file or the disk reaches whoever hands spans in: what cannot be kept is
-counted, told once in the log, and tried anew with the next batch. Reads go on from what is there.
+counted, logged once, and tried anew with the next batch. Reads go on from what is there.
 """
 
 import logging

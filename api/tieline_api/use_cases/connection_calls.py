@@ -1,4 +1,4 @@
-"""Requests through a connection: what pods would be told of it, and tokens that hold now."""
+"""Requests through a connection: what pods would receive of it, and tokens that hold now."""
 
 import logging
 from collections.abc import Mapping

@@ -67,7 +67,7 @@ class CreatedConnections:
     exchanged: int
     """How many codes became tokens."""
     error: errors.ApiError | None
-    """What the client has to be told all the same."""
+    """What the client has to know all the same."""
 
 
 def plan_connection(

@@ -256,7 +256,7 @@ def _refuse_foreign_secret(live: ObjectView, item: ObjectView) -> None:
 def refuse_taken_name(
     cluster: ClusterCache, system: str, name: str, *, namespace: str, user: ObjectView | None
 ) -> None:
-    """409 when a connection of the system has the name; users' connections are told apart by user."""
+    """409 when a connection of the system has the name; users' connections are distinguished by user."""
     for other in cluster.referring(cluster.connections, "system", namespace, system):
         if other["spec"]["name"] == name and other["spec"].get("endUserRef") == user:
             raise errors.conflict(f'The system has a connection named "{name}" already: choose another name')

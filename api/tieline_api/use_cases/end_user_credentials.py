@@ -99,7 +99,7 @@ class CredentialChecks:
         try:
             pending = await states.peek(result.values["state"], namespace=self.call.namespace)
         except StateRefusedError:
-            return  # told when the code is looked at, unless the request is repeated
+            return  # reported when the code is looked at, unless the request is repeated
         if reach.user is None or pending.end_user != reach.user["metadata"]["name"]:
             raise errors.invalid(f"{field}.{result.about}.state", str(unknown_state()))
 

@@ -187,8 +187,8 @@ def _no_input(run: Run) -> str:
 async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     """Cancels a run. Raises ApiError, 409 for one that has ended.
 
-    What is queued or waits is removed; a pod that runs it is told, and reports what becomes of it. One that is about to
-    have it wait, or gets it after another one died with it, finds what was said before that.
+    What is queued or waits is removed; a pod that runs it is notified, and reports what becomes of it. One that is
+    about to have it wait, or gets it after another one died with it, finds what was said before that.
     """
     if run.status in ENDED:
         raise errors.conflict(f"The run has ended: it is {run.status}")

@@ -1,4 +1,4 @@
-"""Asking pods to run a schedule now: the request is kept at the Project, and pods are told of it at once."""
+"""Asking pods to run a schedule now: the request is kept at the Project, and pods are notified at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

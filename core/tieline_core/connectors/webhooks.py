@@ -124,8 +124,8 @@ def declared_in(path: str, tree: ast.Module) -> Iterator[Webhook | ImportFinding
             text = f'The methods of the webhook "{name.value}" are computed: POST is taken'
             yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
         tool = _argument(call, None, "tool")
-        told = tool.value if isinstance(tool, ast.Constant) else None
-        if tool is not None and not (isinstance(tool, ast.Constant) and isinstance(told, str | None)):
+        tool_name = tool.value if isinstance(tool, ast.Constant) else None
+        if tool is not None and not (isinstance(tool, ast.Constant) and isinstance(tool_name, str | None)):
             text = f'What the webhook "{name.value}" does as a tool is computed: agents do not see it'
             yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
         schema, problem = _input_schema(_argument(call, None, "input_schema"))
@@ -137,7 +137,7 @@ def declared_in(path: str, tree: ast.Module) -> Iterator[Webhook | ImportFinding
             name=name.value,
             methods=methods or _USUAL,
             description=_cut(described.strip(), _MAX_TEXT),
-            tool=_cut(told.strip(), MAX_TOOL) if isinstance(told, str) else "",
+            tool=_cut(tool_name.strip(), MAX_TOOL) if isinstance(tool_name, str) else "",
             input_schema=schema,
         )
 

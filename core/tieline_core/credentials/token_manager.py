@@ -188,7 +188,7 @@ class TokenManager:
             )
             return client_begun_with(self._lookups, connection, item_id, pending)
         except StateRefusedError:
-            return None  # told, and recorded, when the code is to be exchanged
+            return None  # reported, and recorded, when the code is to be exchanged
 
 
 def _check_tenant(seen: ObjectView | None, resolved: Resolved) -> None:

@@ -65,7 +65,7 @@ class ServiceImport:
     account: str
     """Public key."""
     share: bool = False
-    """Whether the other account is told who asks."""
+    """Whether the other account learns who asks."""
 
 
 def account_jwt(

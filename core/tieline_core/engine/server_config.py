@@ -17,7 +17,7 @@ _ASK_OTHERS, _ASK_NOBODY = "1500ms", "100ms"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """What a server of the engine is told."""
+    """The configuration of a server of the engine."""
 
     operator: str
     """The operator's JWT."""

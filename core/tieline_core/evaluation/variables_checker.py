@@ -65,7 +65,7 @@ class VariablesChecker:
         clock: Callable[[], float] = time.monotonic,
         condemned: Callable[[str], None] = lambda _tenant: None,
     ) -> None:
-        """``condemned`` is told of the organisation when one of its schemas turns out to cost too much."""
+        """``condemned`` gets the organisation when one of its schemas turns out to cost too much."""
         self._pool = pool or Pool("variables")
         self._clock = clock
         self._condemned = condemned

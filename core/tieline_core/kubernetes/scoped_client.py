@@ -30,7 +30,7 @@ class ScopedKube(Kube):
     _namespaces: Sequence[str] = ()
     _poll = POLL_SECONDS
     _seen: Mapping[str, Object] = MappingProxyType({})
-    """The Namespaces as they were seen last, by name: how their end is told."""
+    """The Namespaces as they were seen last, by name: how their end is recognised."""
 
     @classmethod
     async def connect(

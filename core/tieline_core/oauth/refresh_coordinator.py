@@ -289,7 +289,7 @@ def blank(issued_at: datetime) -> Tokens:
 
 
 def refusal_message(code: str) -> str:
-    """What a person is told of a refusal that is recorded."""
+    """What a person reads of a refusal that is recorded."""
     named = f" ({code})" if code else ""
     return f"The provider has refused these credentials{named}; connect again, or correct the client"
 

@@ -1,4 +1,4 @@
-"""What can be told about a project's files before they run, as the findings that a status and an answer hold.
+"""What is known about a project's files before they run, as the findings that a status and an answer hold.
 
 The rules themselves are tieline_protocol: ``tieline check`` uses the same.
 """

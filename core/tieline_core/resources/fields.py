@@ -38,7 +38,7 @@ def rules(*pairs: tuple[str, str], field: str | None = None) -> dict[str, Any]:
 
 
 def list_map(*keys: str) -> dict[str, Any]:
-    """A list whose items are told apart by ``keys``: unique, and merged item by item on apply."""
+    """A list whose items are distinguished by ``keys``: unique, and merged item by item on apply."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 

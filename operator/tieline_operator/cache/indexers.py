@@ -5,7 +5,7 @@ from typing import Any
 
 from tieline_core.credentials.linker import canonical, credential_ids, lent_certificates
 from tieline_core.identity.ids import object_id
-from tieline_core.identity.names import PROJECT_LABEL, TOLD_LABEL, engine_credentials_name, label_value
+from tieline_core.identity.names import PROJECT_LABEL, REPORTED_LABEL, engine_credentials_name, label_value
 from tieline_core.identity.organisations import labelled_id
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
@@ -264,5 +264,5 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
     r.SECRETS: {"tokens-of": _tokens_of, BY_ACCOUNT: _account},
     r.NAMESPACES: {"organisation": _organisation},
     **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS), _CHILD),
-    r.CONFIG_MAPS: {**_CHILD, "told-by": _by(_label(TOLD_LABEL))},
+    r.CONFIG_MAPS: {**_CHILD, "reported-by": _by(_label(REPORTED_LABEL))},
 }

@@ -12,35 +12,35 @@ from tieline_operator.engine.desired_streams import StreamKey
 
 
 class ConnectionBounds:
-    """What accounts are to take, and what the servers were told.
+    """What accounts are to take, and what the servers were given.
 
     A server cuts off clients that are above a new bound. So pods that end count as long as they are there.
     """
 
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
-        self._told: dict[StreamKey, int] = {}
+        self._reported: dict[StreamKey, int] = {}
 
     def of(self, key: StreamKey) -> int:
         """The most connections of an environment's account."""
         asked = [int(one.get("spec", {}).get("replicas", 1)) for one in self._children(key, DEPLOYMENTS)]
         return connections_of(max([*asked, len(self._children(key, PODS))]))
 
-    def told(self, key: StreamKey, connections: int) -> None:
+    def reported(self, key: StreamKey, connections: int) -> None:
         """The servers have this bound."""
-        self._told[key] = connections
+        self._reported[key] = connections
 
-    def is_told(self, key: StreamKey) -> bool:
+    def is_reported(self, key: StreamKey) -> bool:
         """Whether the servers have the bound that is right now."""
-        return self._told.get(key) == self.of(key)
+        return self._reported.get(key) == self.of(key)
 
     def is_too_low(self, key: StreamKey) -> bool:
         """Whether pods that are to come may find no room."""
-        return key in self._told and self._told[key] < self.of(key)
+        return key in self._reported and self._reported[key] < self.of(key)
 
     def forget_all_but(self, present: Collection[StreamKey]) -> None:
         """Forgets environments that are gone."""
-        self._told = {key: told for key, told in self._told.items() if key in present}
+        self._reported = {key: reported for key, reported in self._reported.items() if key in present}
 
     def _children(self, key: StreamKey, resource: Resource) -> list[Object]:
         secret = self._listers[ENGINE_SECRETS].get(key.namespace, key.secret)

@@ -107,8 +107,8 @@ class EngineCollector(Collector):
             fill.add_metric((), max((one.fill for one in values), default=0.0))
         for key, reading in sorted(readings, key=_most_first)[:MAX_NAMED] if self._names else ():
             secret = self._listers[ENGINE_SECRETS].get(key.namespace, key.secret) or {}
-            told = secret.get("metadata", {}).get("labels", {})
-            named = (key.namespace, told.get(PROJECT_LABEL, ""), told.get(ENVIRONMENT_LABEL, ""))
+            labels = secret.get("metadata", {}).get("labels", {})
+            named = (key.namespace, labels.get(PROJECT_LABEL, ""), labels.get(ENVIRONMENT_LABEL, ""))
             queued.add_metric(named, reading.queued)
             waiting.add_metric(named, reading.waiting)
             dead.add_metric(named, reading.dead_letters)

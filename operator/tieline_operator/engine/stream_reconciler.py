@@ -166,7 +166,7 @@ class StreamReconciler:
                 await push_account(system, jwt)
             settings = keys.environment_settings(streams, limits)
             self._pushed[key] = settings
-            self._bounds.told(key, connections)
+            self._bounds.reported(key, connections)
             if streams not in self._demand:
                 return
             jetstream = managed_account(system, account.account, seconds=_REQUEST_SECONDS)
@@ -232,7 +232,7 @@ class StreamReconciler:
                 account = keys.signer.of_environment(streams).account
                 names: Sequence[str] = streams.names if streams in self._demand else ()
                 right = account in accounts and (bool(names) or self._pushed.get(key) == settings)
-                right = right and self._bounds.is_told(key)
+                right = right and self._bounds.is_reported(key)
                 consumed: Sequence[str] = (streams.queue, streams.later) if names else ()
             elif key.secret:
                 continue

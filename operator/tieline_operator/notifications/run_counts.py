@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 STALE_SECONDS = 240.0
 """After this long without an answer of the engine, nothing is known."""
 MAX_RUNS = 20_000
-"""Runs of an environment that are told apart; of more the last ones count."""
+"""Runs of an environment that are distinguished; of more the last ones count."""
 LIMITS = ReadLimits(messages=20_000, bytes=32 << 20)
 """Of an environment in one poll. The next polls read what is beyond it."""
 _ORGANISATION_SECONDS = 15.0

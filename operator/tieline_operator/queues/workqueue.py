@@ -31,7 +31,7 @@ class WorkQueue(Generic[K]):
         clock: Clock | None = None,
         jitter: Callable[[], float] | None = None,
     ) -> None:
-        """``jitter`` gives the factor of each backoff (0.5 to 1 by chance, unless told otherwise)."""
+        """``jitter`` gives the factor of each backoff (0.5 to 1 by chance, unless given otherwise)."""
         self._work = work
         self._size = workers
         self._clock = clock or LoopClock()

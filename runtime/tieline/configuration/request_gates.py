@@ -7,7 +7,7 @@ from tieline.configuration.snapshot import Connection
 
 
 class RequestOutcomes(Protocol):
-    """Who is told how systems answer, for the state of connections' credentials."""
+    """Who learns how systems answer, for the state of connections' credentials."""
 
     def answered(self, connection: Connection, status: int, said: str = "") -> None:
         """A request through a connection was answered with a status that stands. Neither waits nor raises.

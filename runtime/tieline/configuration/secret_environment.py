@@ -1,4 +1,4 @@
-"""Environment variables that are secrets: the platform takes them from Secrets, and ``tieline run`` is told them."""
+"""Environment variables that are secrets: the platform takes them from Secrets, and ``tieline run`` is given them."""
 
 import logging
 import re

@@ -181,7 +181,7 @@ class Connection:
     """Whether code may read the credentials: None where the template does not ask for it, False where the connection
     is not open to code."""
     refused: bool = False
-    """Whether the platform has been told that the system refuses the credentials."""
+    """Whether the platform knows that the system refuses the credentials."""
     fingerprint: str = ""
     """Names the credentials in reports about them."""
     system: str = ""

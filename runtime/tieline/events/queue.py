@@ -115,7 +115,7 @@ class EventQueue(Protocol):
         """
 
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
-        """Store an event that was handed out behind those with its key, which it had not told before.
+        """Store an event that was handed out behind those with its key, which it had not returned before.
 
         Raises EventsUnavailableError.
         """

@@ -207,7 +207,7 @@ class RunSteps:
             return None
         kept = await self._runs.step_result(self._run, recorded, claim=claim)
         self.check_lease()
-        # In one task and version the order has told the steps apart, and arguments may depend on the time.
+        # In one task and version the order has distinguished the steps, and arguments may depend on the time.
         if work and kept.work and kept.work != work and (kept.version != self._version or not in_own_task):
             raise self._stop(_other_work(kept, self._version))
         return kept

@@ -158,7 +158,7 @@ class LimitQueue:
         self._pump()
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for a while, and have the others told."""
+        """Send nothing for a while, and notify the others."""
         seconds = min(seconds, MAX_PAUSE_SECONDS)
         self._pause_reported = max(self._pause_reported, seconds)
         self._pause_until(self._now() + seconds)

@@ -47,16 +47,16 @@ class _Reported:
     refused: bool = False
     """Whether the credentials count as refused."""
     due: bool = False
-    told: bool | None = None
-    """What was told last; None: nothing."""
-    told_of: str = ""
+    reported: bool | None = None
+    """What was reported last; None: nothing."""
+    reported_of: str = ""
     """The credentials that it was about."""
     sent_at: float = -_AGAIN_SECONDS
 
     @property
     def earliest(self) -> float:
         """When the next report may be sent: soon where it is another one than the last."""
-        is_same = self.told is self.refused and self.told_of == self.fingerprint
+        is_same = self.reported is self.refused and self.reported_of == self.fingerprint
         return self.sent_at + (_AGAIN_SECONDS if is_same else _OTHER_SECONDS)
 
 
@@ -94,10 +94,10 @@ class OutcomeReporter:
         state.refused = False
         state.in_a_row = state.unsent = 0
         state.status, state.fingerprint = status, connection.fingerprint
-        state.due = False  # a refusal that was not told yet needs no taking back
-        if connection.refused and state.told is False:
-            state.told = None  # another pod was refused since: that it is over is news again
-        if connection.refused or state.told or is_success:
+        state.due = False  # a refusal that was not reported yet needs no taking back
+        if connection.refused and state.reported is False:
+            state.reported = None  # another pod was refused since: that it is over is news again
+        if connection.refused or state.reported or is_success:
             self._tell(state)
 
     def _is_news(self, connection: Connection) -> bool:
@@ -145,12 +145,12 @@ class OutcomeReporter:
         try:
             answer = await self.api.request("POST", path, body=body, limits=_TIMEOUT)
         except UNREACHABLE as error:
-            logger.debug("The platform cannot be told of refused requests: %s", reason(error))
+            logger.debug("Refused requests cannot be reported to the platform: %s", reason(error))
             return
         if answer.status >= 500 or answer.status == 429:
             return
         # An older API has no such endpoint, and a connection may be gone: neither is asked again for this.
-        state.told, state.told_of = refused, fingerprint
+        state.reported, state.reported_of = refused, fingerprint
         if not refused and status < 400:
             self._successes[identifier] = (fingerprint, self.now())
         if state.refused is refused:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 STATIC = ""
-"""Stands for the static activation where others are told apart by their user's external id."""
+"""Stands for the static activation where others are distinguished by their user's external id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Record:
     ran: datetime | None = None
     """When the last sweep that was worked through was due, or asked for."""
     claimed: tuple[str, ...] = ()
-    """The ids of the requests that were claimed last: pods may still be told of them."""
+    """The ids of the requests that were claimed last: pods may still be notified of them."""
 
 
 def to_json(record: Record) -> dict[str, Any]:

@@ -215,7 +215,7 @@ class Scheduler:
         await sweeping.work()
 
     def _is_abandoned(self, version: str, seen: _Seen) -> bool:
-        """Whether a claim was seen unchanged for as long as one may be: told by this process's clock alone."""
+        """Whether a claim was seen unchanged for as long as one may be, by this process's clock alone."""
         now = self._clock.monotonic()
         if version != seen.version:
             seen.version, seen.since = version, now

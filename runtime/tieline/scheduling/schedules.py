@@ -1,4 +1,4 @@
-"""What a schedule is, and what its function is told of a run."""
+"""What a schedule is, and what its function receives of a run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledRun:
-    """What a schedule's function is told of the run that it is.
+    """What a schedule's function receives of the run that it is.
 
     >>> async def report(ctx: Context, run: ScheduledRun) -> None:
     ...     ctx.log.info("Reporting", day=run.due.date().isoformat(), again=run.attempt > 1)

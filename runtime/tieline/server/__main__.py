@@ -1,4 +1,4 @@
-"""``python -m tieline.server``: loads a project's code, and runs its webhooks and schedules until told to stop."""
+"""``python -m tieline.server``: loads a project's code, and runs its webhooks and schedules until asked to stop."""
 
 import asyncio
 import gc
@@ -227,7 +227,7 @@ def _watching(settings: Settings, runs: EventRuns, direct: DirectRuns, redactor:
 
 
 async def _send(exporter: Exporter, outcomes: OutcomeReporter | None) -> None:
-    """Send spans, and what the platform is told of refused requests, until cancelled."""
+    """Send spans, and reports of refused requests, until cancelled."""
     await asyncio.gather(exporter.run(), *([outcomes.run()] if outcomes else []))
 
 

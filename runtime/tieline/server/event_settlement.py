@@ -1,6 +1,6 @@
-"""What becomes of an attempt: it has ended, is tried again, or is a dead letter. The queue and the history are told.
+"""What becomes of an attempt: it has ended, is tried again, or is a dead letter. Queue and history are notified.
 
-While the engine is away they are told again. A pod that ends gives up what is not settled by then: the event comes
+While the engine is away they are notified again. A pod that ends gives up what is not settled by then: the event comes
 again elsewhere. So does, after a while, what the engine refuses to store.
 """
 
@@ -354,8 +354,8 @@ class EventSettlement:
         had_attempts = attempt.number > 1 or attempt.any_steps or not attempt.delivery.held
         claims = had_attempts or status != "succeeded"
         if claims and (first := await self._claim_end(record)) is not None:
-            told = "".join(f": {one.status}" for one in first)
-            logger.warning("%s has ended in another pod before%s", attempt.what, told)
+            statuses = "".join(f": {one.status}" for one in first)
+            logger.warning("%s has ended in another pod before%s", attempt.what, statuses)
             await self._write_first_end(attempt, first)
             return
         await self._history.write(record)

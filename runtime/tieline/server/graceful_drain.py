@@ -1,4 +1,4 @@
-"""How long a pod that was told to stop still takes requests.
+"""How long a pod that was asked to stop still takes requests.
 
 Everybody who routes here has to notice first, and where the pod was the only one, the next one has to be ready:
 until then Kubernetes keeps sending requests here, as the pod says that it still serves. So it takes them until none
@@ -13,7 +13,7 @@ class GracefulDrain:
 
     def __init__(self) -> None:
         self.begun = False
-        """Set when the server was told to stop: connections are closed after their answer."""
+        """Set when the server was asked to stop: connections are closed after their answer."""
         self.closed = False
         """Set when no more requests are taken."""
         self._calls = 0

@@ -28,14 +28,14 @@ async def register(
     failures = 0
     while (problem := await _refused(api, body)) is not None:
         if not failures:
-            logger.warning("The platform was not told of the schedules, trying again: %s", problem)
+            logger.warning("The schedules were not registered with the platform, trying again: %s", problem)
         failures += 1
         pause = exponential(failures, first=first_backoff, cap=_LONGEST_BACKOFF)
         await asyncio.sleep(jitter(pause, 0.5, 1.0))
 
 
 async def _refused(api: PodApi, body: Mapping[str, object]) -> str | None:
-    """Why it is to be told again; None when that is done or would not help."""
+    """Why it is to be registered again; None when that is done or would not help."""
     try:
         answer = await api.request("PUT", _PATH, body=body, limits=_TIMEOUT)
     except UNREACHABLE as error:

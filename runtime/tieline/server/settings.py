@@ -18,7 +18,7 @@ _Checks = TypeVar("_Checks", bound=StrEnum)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What ``python -m tieline.server`` is told by its environment; times are seconds."""
+    """What ``python -m tieline.server`` gets from its environment; times are seconds."""
 
     code_dir: Path
     packages_dir: Path | None

@@ -64,7 +64,7 @@ current_redactor: ContextVar[Callable[[], "Redactor"] | None] = ContextVar("tiel
 
 
 class Redactor:
-    """Replaces every secret that it was told of, in the forms in which secrets travel.
+    """Replaces every secret that it was given, in the forms in which secrets travel.
 
     A value is recognised as it is; as JSON, Python, HTML and URLs write it; in hexadecimal; in base64 and base64url,
     also inside of a longer encoded text; and each longer line of a value with several lines by itself. Letters may be

@@ -84,7 +84,7 @@ async def test_one_of_many_refreshes_and_the_others_read_what_came_of_it(kube: K
     replicas = [RefreshNotes(kube, namespace) for _ in range(5)]
     claims = await asyncio.gather(*(one.claim("a-refresh-token") for one in replicas))
     (note,) = [one for one in claims if one]
-    waiting = [asyncio.create_task(one.told("a-refresh-token")) for one in replicas]
+    waiting = [asyncio.create_task(one.result("a-refresh-token")) for one in replicas]
     await replicas[0].tell(note, "a-refresh-token", b"new tokens")
     assert await asyncio.gather(*waiting) == [b"new tokens"] * 5
 
@@ -102,10 +102,10 @@ async def test_a_note_shows_nothing_to_who_has_not_the_cookie_and_is_deleted_in_
     assert await notes.sweep() == 0
     later = RefreshNotes(kube, namespace, now=lambda: datetime.now(UTC) + timedelta(minutes=6))
     assert await later.sweep() == 1
-    assert await notes.told("a-refresh-token") is None
+    assert await notes.result("a-refresh-token") is None
 
 
 async def test_a_replica_that_dies_in_a_refresh_is_not_waited_for(kube: Kube, namespace: str) -> None:
     assert await RefreshNotes(kube, namespace).claim("a-refresh-token") is not None
     later = RefreshNotes(kube, namespace, now=lambda: datetime.now(UTC) + timedelta(seconds=31))
-    assert await later.told("a-refresh-token") is None
+    assert await later.result("a-refresh-token") is None

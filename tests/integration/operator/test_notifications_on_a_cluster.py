@@ -315,11 +315,11 @@ def test_what_becomes_of_a_users_connection_is_told_over_kills_of_the_operator(
     assert receiver.messages[3]["data"]["user"]["externalId"] == "customer-17"
     operator.at_rest()
     assert len(receiver.messages) == 4
-    ledgers = [one for one in acting.list("configmap") if "-told-" in one["metadata"]["name"]]
+    ledgers = [one for one in acting.list("configmap") if "-reported-" in one["metadata"]["name"]]
     assert len(ledgers) == 1
     acting.run("delete", "notification", "embedded")
     eventually(
         "the ledger goes with it",
-        lambda: not [one for one in acting.list("configmap") if "-told-" in one["metadata"]["name"]],
+        lambda: not [one for one in acting.list("configmap") if "-reported-" in one["metadata"]["name"]],
         within=60,
     )

@@ -172,7 +172,7 @@ def test_a_signature_that_cannot_be_is_told_with_its_line(tmp_path: Path) -> Non
     ]
 
 
-def test_a_schema_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_schema_that_is_none_is_reported(tmp_path: Path) -> None:
     project(tmp_path, {"variables.schema.yaml": "type: object\nproperties: {a: {type: strin}}\n"})
     (found,) = findings(tmp_path)
     assert found.startswith("variables.schema.yaml: the schema of variables: properties.a.type: ")

@@ -144,7 +144,7 @@ def test_an_issuer_without_https_is_refused_unless_it_is_on_this_machine() -> No
 @pytest.mark.parametrize(
     "answer", [(200, b"no json"), (400, {"error": "unauthorized_client"}), (200, {"user_code": 1})]
 )
-def test_a_device_endpoint_that_gives_no_code_is_told(fake: FakeIssuer, answer: tuple[int, Any]) -> None:
+def test_a_device_endpoint_that_gives_no_code_is_reported(fake: FakeIssuer, answer: tuple[int, Any]) -> None:
     fake.device = answer
     with pytest.raises(CommandError, match="gives no code"):
         polled(fake)

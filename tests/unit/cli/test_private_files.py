@@ -175,7 +175,7 @@ def test_a_command_that_outlives_its_token_gets_a_new_one(
     assert authentication.headers() == {"Authorization": "Bearer d.e.f"}
 
 
-def test_a_lock_that_another_command_holds_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_another_command_holds_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tieline.cli.remote.private_files._LOCK_SECONDS", -1.0)
     with locked(folder), pytest.raises(CommandError, match="Another tieline command") as busy, locked(folder):
         pass

@@ -131,7 +131,7 @@ def test_a_redirect_does_not_take_the_token_elsewhere(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("content", [b"<html>Welcome</html>", b"{"])
-def test_another_server_at_the_address_is_told(api: FakeApi, content: bytes) -> None:
+def test_another_server_at_the_address_is_reported(api: FakeApi, content: bytes) -> None:
     api.answer(200, content)
     with pytest.raises(CommandError, match="is the address right"):
         api.client.get("projects")

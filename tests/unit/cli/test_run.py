@@ -96,7 +96,7 @@ async def test_what_cannot_be_served_ends_the_command(
     assert running.code == 1
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = tieline("run", str(project(tmp_path)), "--port", str(port))

@@ -50,7 +50,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk")
-def test_a_full_disk_is_told(configuration: Path) -> None:
+def test_a_full_disk_is_reported(configuration: Path) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [*COMMAND, "context", "list", "-o", "json"],

@@ -43,7 +43,7 @@ def test_merge_keys_are_merged_and_own_keys_count() -> None:
     assert all([response["status"] for response in item["responses"]] == [200] for item in result.actions)
 
 
-def test_a_merge_key_that_merges_nothing_is_told() -> None:
+def test_a_merge_key_that_merges_nothing_is_reported() -> None:
     result = import_description(b"openapi: 3.0.3\npaths: {/a: {get: {<<: 3}}}\n")
     assert any("merge key" in message["text"] for message in result.messages)
 

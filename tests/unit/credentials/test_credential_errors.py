@@ -112,7 +112,7 @@ CASES: list[tuple[str, KnownCredential, str, str]] = [
 
 
 @pytest.mark.parametrize(("which", "reason", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_what_is_wrong_is_told(which: KnownCredential, reason: str, words: str) -> None:
+def test_what_is_wrong_is_reported(which: KnownCredential, reason: str, words: str) -> None:
     found = findings(which, NOW)
     assert [one.reason for one in found] == ([reason] if reason else [])
     assert all(words in one.message and "hush" not in one.message for one in found)

@@ -138,7 +138,7 @@ CASES: list[tuple[str, AuthSchemeConfig, str, str, list[str] | None]] = [
 @pytest.mark.parametrize(
     ("which", "severity", "words", "detail"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_what_is_odd_is_told(
+def test_what_is_odd_is_reported(
     which: AuthSchemeConfig, severity: str, words: str, detail: list[str] | None
 ) -> None:
     client = {"c": known_secret()}
@@ -178,7 +178,7 @@ def test_schemes_of_one_type_are_to_be_told_apart() -> None:
     assert scheme_findings(KnownScheme(scheme=one, siblings=[one, described])) == []
 
 
-def test_a_client_that_is_named_and_not_there_is_told() -> None:
+def test_a_client_that_is_named_and_not_there_is_reported() -> None:
     there = oauth2(grant={"type": "authorizationCode", "authorizationCode": {"credentialId": "nope"}})
     (problem,) = scheme_links(MemoryLookups(system()), "acme", there)
     (finding,) = [

@@ -174,7 +174,9 @@ async def test_values_that_take_too_much_are_told_and_the_schema_goes_on_for_oth
     assert await checker.check("acme", schema, {"items": ["a"]}) == FIT
 
 
-async def test_a_schema_that_took_too_much_three_times_is_the_problem_and_its_organisation_is_told() -> None:
+async def test_a_schema_that_took_too_much_three_times_is_the_problem_and_its_organisation_is_reported() -> (
+    None
+):
     told: list[str] = []
     now = 0.0
     checker = VariablesChecker(

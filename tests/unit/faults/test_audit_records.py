@@ -13,7 +13,7 @@ FIRST = TokenRequest(10.0, 1, 0, "operator-a", good=True)
 AGAIN = TokenRequest(75.0, 1, 0, "operator-b", good=False)
 
 
-def test_a_refresh_token_that_is_used_twice_is_told() -> None:
+def test_a_refresh_token_that_is_used_twice_is_reported() -> None:
     complaints, ended = reused([FIRST, AGAIN], [])
     assert len(complaints) == 1
     assert "used by operator-a and, 65.0 s later, by operator-b" in complaints[0]
@@ -47,7 +47,7 @@ def wrote(at: float, operator: str) -> AuditedWrite:
     return AuditedWrite(at, operator, "projects", "orders", "patch")
 
 
-def test_a_write_after_another_has_taken_the_lease_is_told() -> None:
+def test_a_write_after_another_has_taken_the_lease_is_reported() -> None:
     writes = [
         lease(1, "operator-a"),
         wrote(2, "operator-a"),

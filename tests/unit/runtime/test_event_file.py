@@ -224,7 +224,7 @@ async def test_two_processes_accept_and_one_runs(tmp_path: Path) -> None:
     await second.end()
 
 
-async def test_a_second_command_on_the_same_folder_is_told(
+async def test_a_second_command_on_the_same_folder_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(event_file, "_WARN_SECONDS", 0.0)

@@ -163,7 +163,7 @@ def test_links_in_the_body_are_those_of_the_system_and_not_of_the_base_url(serve
     assert project.post("/list").json() == [1, 2]
 
 
-def test_a_link_that_is_none_is_told(serve: Serve) -> None:
+def test_a_link_that_is_none_is_reported(serve: Serve) -> None:
     project = serve(listing('LinkPages(next="next")'))
     project.connection("shop").on("GET", "/items").answer(
         json={"items": ids(1), "next": {"href": "/items?page=2"}}
@@ -195,7 +195,7 @@ def test_a_link_elsewhere_gets_no_credentials(serve: Serve) -> None:
         ("CursorPages()", {"items": {"id": 1}}, "has no list at 'items'"),
     ],
 )
-def test_a_list_that_does_not_come_as_the_code_says_is_told(
+def test_a_list_that_does_not_come_as_the_code_says_is_reported(
     serve: Serve, pages: str, answer: Any, says: str
 ) -> None:
     project = serve(listing(pages))

@@ -80,7 +80,7 @@ async def test_a_prefix_that_is_no_text_is_refused(state: State, prefix: Any) ->
         await state.keys(prefix)
 
 
-async def test_of_two_that_change_it_at_once_the_second_is_told(state: State) -> None:
+async def test_of_two_that_change_it_at_once_the_second_is_reported(state: State) -> None:
     first, second = await state.entry("count"), await state.entry("count")
     await state.set("count", 1, version=first.version)
     with pytest.raises(StateChangedError, match="read it again"):

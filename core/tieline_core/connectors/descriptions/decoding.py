@@ -1,7 +1,7 @@
 """From bytes to plain data: JSON first, then YAML, with every key a string.
 
 Nothing in here trusts its input: encodings are strict, aliases and nesting are limited, duplicate keys are
-told. It still runs in a limited child process (``child``), because a parser may be wrong about itself.
+reported. It still runs in a limited child process (``child``), because a parser may be wrong about itself.
 """
 
 import codecs

@@ -1,6 +1,6 @@
 """What a credential's or a scheme's references lead to, found without any value.
 
-``resolve`` decides it, over stand-ins for the values: so what is told beforehand is what a token request would meet.
+``resolve`` decides it, over stand-ins for the values: so findings name what a token request would meet.
 """
 
 import hashlib

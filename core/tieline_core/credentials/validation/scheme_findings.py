@@ -137,7 +137,7 @@ def _jwt(jwt: JwtBearer) -> Iterator[SchemeFinding]:
 
 
 def _alike(known: KnownScheme) -> Iterator[SchemeFinding]:
-    """Several schemes of one type are told apart by their description only."""
+    """Several schemes of one type are distinguished by their description only."""
     scheme = known.scheme
     same = [one for one in known.siblings if one.type is scheme.type and one.id != scheme.id]
     if any(one.description == scheme.description for one in same):

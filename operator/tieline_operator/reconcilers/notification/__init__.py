@@ -1,1 +1,1 @@
-"""NotificationChannel and Notification: what is wrong in an environment, and what was told about it."""
+"""NotificationChannel and Notification: what is wrong in an environment, and what was reported about it."""

@@ -66,7 +66,7 @@ def detect(
     rate: FailureRate,
     incidents: Sequence[Incident],
 ) -> Detection:
-    """What is wrong, of the ``events`` that are to be told; ``incidents`` are those known so far."""
+    """What is wrong, of the ``events`` to report; ``incidents`` are those known so far."""
     found: list[Detected] = []
     unknown: set[NotificationEvent] = set()
     if target.status is not None:

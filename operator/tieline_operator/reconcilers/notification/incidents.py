@@ -1,12 +1,12 @@
-"""Follows incidents: each is told once when it begins and once when it is over. Pure.
+"""Follows incidents: each is reported once when it begins and once when it is over. Pure.
 
 All state is in the status of the Notification, so a restart or another leader continues it. A message is sent only for
 what the stored status holds, and its id follows from that: the same message of two leaders has one id.
 
-- Begins: the incident is stored, told once it has lasted ``notify_after`` seconds, and marked as told.
+- Begins: the incident is stored, reported once it has lasted ``notify_after`` seconds, and marked as reported.
 - Ends: ``endedAt`` is stored. If it comes back within ``RECOVERY_SECONDS`` it goes on as the same incident. After that
-  the end is told, and the incident is removed.
-- Over before it was due to be told: it is removed, and nobody is told.
+  the end is reported, and the incident is removed.
+- Over before it was due to be reported: it is removed without a report.
 - Over before its beginning could be delivered: one message tells both.
 """
 
@@ -19,13 +19,13 @@ from tieline_operator.apply.plan import earliest
 from tieline_operator.reconcilers.notification.messages import Phase, message_id
 
 RECOVERY_SECONDS = 30.0
-"""How long an incident must be over until that is told: what comes and goes is told once."""
+"""How long an incident must be over until that is reported: what comes and goes is reported once."""
 GIVE_UP_SECONDS = 86_400.0
 """How long after its end an incident is kept whose messages cannot be delivered."""
 ERROR_SECONDS = 30.0
-"""How long an environment must be in error until it is told: pods that are replaced come back sooner."""
+"""How long an environment must be in error until it is reported: pods that are replaced come back sooner."""
 DEPLOY_SECONDS = 10.0
-"""How long a deploy must have failed until it is told: what it lacks may be applied a moment later."""
+"""How long a deploy must have failed until it is reported: what it lacks may be applied a moment later."""
 _WRITTEN_SECONDS = 1.0
 _NOTIFY_AFTER: Mapping[NotificationEvent, float] = {
     NotificationEvent.ENVIRONMENT_ERROR: ERROR_SECONDS,
@@ -184,7 +184,7 @@ def follow(
 
 
 def notify_after(event: NotificationEvent) -> float:
-    """How long an incident must last until it is told, in seconds."""
+    """How long an incident must last until it is reported, in seconds."""
     return _NOTIFY_AFTER.get(event, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""What people are told of issues: what fails, where, how often and since when, and where to look. Pure.
+"""What notifications say about issues: what fails, where, how often and since when, and where to look. Pure.
 
 The error's message stays in the run, because it may hold what the event held.
 """

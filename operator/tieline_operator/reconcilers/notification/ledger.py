@@ -1,4 +1,4 @@
-"""The ledger of what a Notification has told about connections and activations: an immutable ConfigMap of its own.
+"""The ledger of what a Notification has reported about connections and activations: an immutable ConfigMap of its own.
 
 Its name has the hash of its contents. A change creates another one and deletes those before it; where a crash leaves
 two, the newer one counts.
@@ -14,7 +14,7 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from tieline_core.identity.names import TOLD_LABEL
+from tieline_core.identity.names import REPORTED_LABEL
 from tieline_core.identity.owner_references import owner_reference
 from tieline_core.kubernetes.resources import CONFIG_MAPS, NOTIFICATIONS
 from tieline_operator.apply.plan import Creation, Deletion, Object
@@ -22,7 +22,7 @@ from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
 from tieline_operator.reconcilers.notification.lifecycle import Ledger, State, Subject, Tracked
 
-_KEY = "told"
+_KEY = "reported"
 _MOST_BYTES = 700_000
 """What a ledger may have, packed: base64 and the rest fit into what Kubernetes takes (1 MiB)."""
 _READABLE = 200
@@ -54,9 +54,9 @@ class LedgerReader:
 
 
 def ledgers_of(cache: ClusterCache, notification: Object) -> Sequence[Object]:
-    """The ConfigMaps with what a Notification has told, as the cache has them."""
+    """The ConfigMaps with what a Notification has reported, as the cache has them."""
     metadata = notification["metadata"]
-    return cache[CONFIG_MAPS].by_index("told-by", joined(metadata["namespace"], metadata["uid"]))
+    return cache[CONFIG_MAPS].by_index("reported-by", joined(metadata["namespace"], metadata["uid"]))
 
 
 def newest_first(found: Sequence[Object]) -> list[Object]:
@@ -110,9 +110,9 @@ def _manifest(notification: Object, ledger: Ledger) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": f"{metadata['name'][:_READABLE].rstrip('-.')}-told-{digest}",
+            "name": f"{metadata['name'][:_READABLE].rstrip('-.')}-reported-{digest}",
             "namespace": metadata["namespace"],
-            "labels": {TOLD_LABEL: metadata["uid"], "app.kubernetes.io/managed-by": "tieline"},
+            "labels": {REPORTED_LABEL: metadata["uid"], "app.kubernetes.io/managed-by": "tieline"},
             "ownerReferences": [owner_reference(owner)],
         },
         "immutable": True,

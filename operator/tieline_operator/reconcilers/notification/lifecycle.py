@@ -1,8 +1,8 @@
-"""What becomes of the connections and activations of an environment: each change is told once. Pure.
+"""What becomes of the connections and activations of an environment: each change is reported once. Pure.
 
-What was told is in a ledger: for each object the state that the receiver knows, and what a message about its deletion
-needs. An object that the ledger does not have is new, one that is in the ledger alone was deleted. A change enters the
-ledger once its message was delivered, so a restart or another leader continues. The id of a message follows from the
+What was reported is in a ledger: for each object the state that the receiver knows, and what a message about its
+deletion needs. An object that the ledger does not have is new, one that is in the ledger alone was deleted. A change enters
+the ledger once its message was delivered, so a restart or another leader continues. The id of a message follows from the
 object and the change: the same message of two leaders has one id.
 """
 
@@ -19,7 +19,7 @@ MAX_FOLLOWED = 5000
 MAX_DUE = 100
 """Messages at a time; the rest follows when these are delivered."""
 FAILED_SECONDS = 10.0
-"""How long a connection must have failed until it is told: what it lacks may be applied a moment later."""
+"""How long a connection must have failed until it is reported: what it lacks may be applied a moment later."""
 _ID_DIGITS = 32
 
 
@@ -72,7 +72,7 @@ class Observed(Tracked):
 
 @dataclass(frozen=True, kw_only=True)
 class LifecycleChange:
-    """A change that is to be told."""
+    """A change to report."""
 
     id: str
     """Of the message."""
@@ -88,7 +88,7 @@ Ledger = Mapping[str, Tracked]
 
 @dataclass(frozen=True, kw_only=True)
 class LifecycleStep:
-    """What is to be told now, and the ledger without it."""
+    """What to report now, and the ledger without it."""
 
     ledger: Ledger
     due: Sequence[LifecycleChange] = ()
@@ -123,10 +123,10 @@ def step(
     delivered: Mapping[str, datetime],
     now: datetime,
 ) -> LifecycleStep:
-    """What is to be told of the objects that are there, where the receiver knows what is ``stored``.
+    """What to report of the objects that are there, where the receiver knows what is ``stored``.
 
-    ``uid`` is the Notification's, ``events`` are those that it tells of. What was there before ``since`` is known
-    without being told. ``delivered``: when messages were delivered, by id.
+    ``uid`` is the Notification's, ``events`` are those that it reports. What was there before ``since`` is known
+    without a report. ``delivered``: when messages were delivered, by id.
     """
     there = sorted(observed, key=lambda one: (one.created, one.id))
     ledger: dict[str, Tracked] = dict(stored)
@@ -145,7 +145,7 @@ def step(
     names = {one.key for one in there}
     for key, old in stored.items():
         if key not in names:
-            change = _told(uid, _DELETED[old.subject], old, stamp=old.created, at=now)
+            change = _reported(uid, _DELETED[old.subject], old, stamp=old.created, at=now)
             _settle(change, ledger, due, known, events=events, delivered=delivered, deleted=True)
     return LifecycleStep(
         ledger=ledger,
@@ -157,25 +157,25 @@ def step(
 
 
 def _change(
-    uid: str, told: Tracked | None, one: Observed, *, since: datetime, now: datetime
+    uid: str, reported: Tracked | None, one: Observed, *, since: datetime, now: datetime
 ) -> tuple[LifecycleChange | None, float | None]:
     """What has become of an object, and when to look again."""
-    known = _known(one) if told is None else _completed(_known(one), told)
-    if told is None:
+    known = _known(one) if reported is None else _completed(_known(one), reported)
+    if reported is None:
         if one.created < since:
             return None, None
         fresh = replace(known, state=State.FINE)
-        return _told(uid, _CREATED[one.subject], fresh, stamp=one.created, at=one.created), None
-    if told == known:
+        return _reported(uid, _CREATED[one.subject], fresh, stamp=one.created, at=one.created), None
+    if reported == known:
         return None, None
-    event = _TURNED.get(one.state) if one.state is not told.state else None
+    event = _TURNED.get(one.state) if one.state is not reported.state else None
     if event is None:
         return LifecycleChange(id="", event=_CREATED[one.subject], tracked=known, at=now), None
     if event is NotificationEvent.CONNECTION_FAILED:
         left = (one.since + timedelta(seconds=FAILED_SECONDS) - now).total_seconds()
         if left > 0:
             return None, left
-    return _told(uid, event, known, stamp=one.since, at=one.since, message=one.message), None
+    return _reported(uid, event, known, stamp=one.since, at=one.since, message=one.message), None
 
 
 def _settle(
@@ -188,7 +188,7 @@ def _settle(
     delivered: Mapping[str, datetime],
     deleted: bool = False,
 ) -> bool:
-    """A change that is told, or that nobody is to be told of, enters the ledger; any other is due.
+    """A change that is reported, or that nobody needs to hear of, enters the ledger; any other is due.
 
     Returns whether it is in the ledger.
     """
@@ -209,13 +209,13 @@ def _known(one: Tracked) -> Tracked:
     return Tracked(**{name: getattr(one, name) for name in names})
 
 
-def _completed(one: Tracked, told: Tracked) -> Tracked:
-    """With what cannot be told any more, because a user, a system or a template is gone."""
+def _completed(one: Tracked, reported: Tracked) -> Tracked:
+    """With what cannot be found any more, because a user, a system or a template is gone."""
     texts = ("name", "user_id", "external_id", "system_id", "template_id")
-    return replace(one, **{name: getattr(one, name) or getattr(told, name) for name in texts})
+    return replace(one, **{name: getattr(one, name) or getattr(reported, name) for name in texts})
 
 
-def _told(
+def _reported(
     uid: str,
     event: NotificationEvent,
     tracked: Tracked,

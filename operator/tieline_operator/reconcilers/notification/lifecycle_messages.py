@@ -1,4 +1,4 @@
-"""What receivers are told of changes of connections and activations. Pure."""
+"""What receivers get about changes of connections and activations. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

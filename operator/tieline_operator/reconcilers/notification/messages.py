@@ -1,4 +1,4 @@
-"""What people are told: what happened, where, since when, and what to do next. Pure."""
+"""What notifications say: what happened, where, since when, and what to do next. Pure."""
 
 import hashlib
 from collections.abc import Mapping

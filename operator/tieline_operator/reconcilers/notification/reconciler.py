@@ -1,4 +1,4 @@
-"""Notification: what is wrong in the environment, and what is to be told."""
+"""Notification: what is wrong in the environment, and what to report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -94,10 +94,10 @@ class ObservedNotification:
     target: ObservedTarget = field(default_factory=lambda: ObservedTarget(status=None))
     delivered: Mapping[str, datetime] = field(default_factory=dict)
     ledgers: Sequence[Object] = ()
-    """The ConfigMaps with what was told of connections and activations."""
+    """The ConfigMaps with what was reported of connections and activations."""
     lifecycle_since: datetime | None = None
     lifecycle: LifecycleStep | None = None
-    """What is to be told of them; None where nobody wants to know."""
+    """What to report of them; None where nobody wants to know."""
     issues: IssueStep | None = None
     """What is to be sent of issues; None where nobody wants to know, or nothing is known."""
 
@@ -183,7 +183,7 @@ class NotificationReconciler:
         delivered: Mapping[str, datetime],
         now: datetime,
     ) -> LifecycleStep | None:
-        """What is to be told of connections and activations; None where nobody wants to know, or nothing is known."""
+        """What to report of connections and activations; None where nobody wants to know, or nothing is known."""
         spec = notification.spec
         events = spec.effective_events & LIFECYCLE_EVENTS
         if not events or project is None:
@@ -348,11 +348,11 @@ def _lifecycle_delay(observed: ObservedNotification) -> float | None:
 def _ledger_changes(
     observed: ObservedNotification, obj: Object
 ) -> tuple[Sequence[Creation], Sequence[Deletion], datetime | None]:
-    """What makes the ledger say what was told by now, and since when changes are told."""
+    """What makes the ledger say what was reported by now, and since when changes are reported."""
     notification, lifecycle = observed.notification, observed.lifecycle
     if not notification.spec.effective_events & LIFECYCLE_EVENTS:
         return (), [Deletion.of(CONFIG_MAPS, one) for one in observed.ledgers], None
-    if lifecycle is None:  # the project is gone, or the ledger cannot be read yet: what was told stays told
+    if lifecycle is None:  # the project is gone, or the ledger cannot be read yet: it stays as it is
         return (), (), notification.status.lifecycle_since
     creations, deletions = replacement(obj, lifecycle.ledger, observed.ledgers)
     return creations, deletions, observed.lifecycle_since

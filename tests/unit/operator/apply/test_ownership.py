@@ -270,7 +270,7 @@ async def test_a_config_map_in_the_way_of_files_is_told_and_not_used(owned: bool
     assert names(there, r.PROJECT_VERSIONS)
 
 
-async def test_a_version_in_the_way_is_told() -> None:
+async def test_a_version_in_the_way_is_reported() -> None:
     _, version = await _names_of_files("print('one')\n")
     there = reconciling(project(source=source("print('one')\n")))
     spec = {"projectRef": {"name": "other"}, "digest": "0" * 64, "configMaps": []}

@@ -78,7 +78,7 @@ def test_it_is_told_once_while_it_goes_on(operator: Operator) -> None:
     assert operator.sent == [("run_dead", "started")]
 
 
-def test_it_is_stored_before_it_is_told(operator: Operator) -> None:
+def test_it_is_stored_before_it_is_reported(operator: Operator) -> None:
     assert operator.reconcile(DEAD).due == []
     assert operator.sent == []
     assert operator.reconcile(DEAD).due != []
@@ -152,7 +152,7 @@ def test_an_environment_that_is_in_error_for_a_moment_is_told_to_nobody(operator
     assert operator.stored == []
 
 
-def test_an_environment_that_stays_in_error_is_told(operator: Operator) -> None:
+def test_an_environment_that_stays_in_error_is_reported(operator: Operator) -> None:
     followed = operator.reconcile(ERROR)
     assert followed.requeue_after is not None
     assert followed.requeue_after <= ERROR_SECONDS

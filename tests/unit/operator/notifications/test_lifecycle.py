@@ -66,7 +66,7 @@ def put(there: NotifiedCluster, resource: Any, obj: dict[str, Any]) -> dict[str,
 
 def ledgers(there: NotifiedCluster) -> list[str]:
     """The names of the ConfigMaps that say what was told."""
-    return [name for (_, name) in there.cluster.objects[r.CONFIG_MAPS] if "-told-" in name]
+    return [name for (_, name) in there.cluster.objects[r.CONFIG_MAPS] if "-reported-" in name]
 
 
 def events_of(there: NotifiedCluster) -> list[str]:
@@ -236,7 +236,7 @@ async def test_people_can_read_it() -> None:
     assert "Connection created" in str(slack_payload(message)["text"])
 
 
-def test_without_events_nothing_but_what_is_wrong_is_told() -> None:
+def test_without_events_nothing_but_what_is_wrong_is_reported() -> None:
     assert frozenset(NotificationEvent) == FAILURE_EVENTS | LIFECYCLE_EVENTS
     assert not FAILURE_EVENTS & LIFECYCLE_EVENTS
 
@@ -275,10 +275,10 @@ followed = st.builds(
 @given(st.lists(followed, max_size=20))
 def test_a_ledger_comes_back_as_it_was(entries: list[Tracked]) -> None:
     ledger = {one.key: one for one in entries}
-    assert unpacked({"told": base64.b64encode(packed(ledger)).decode()}) == ledger
+    assert unpacked({"reported": base64.b64encode(packed(ledger)).decode()}) == ledger
 
 
-@pytest.mark.parametrize("data", [{}, {"told": "?"}, {"told": "eJyrBgABMgCW"}, {"told": ""}])
+@pytest.mark.parametrize("data", [{}, {"reported": "?"}, {"reported": "eJyrBgABMgCW"}, {"reported": ""}])
 def test_a_ledger_that_cannot_be_read_is_empty(data: dict[str, str]) -> None:
     assert unpacked(data) == {}
 

@@ -86,7 +86,7 @@ async def test_code_may_have_time_outs_of_its_own() -> None:
     assert not deadline.expired
 
 
-async def test_what_code_raises_while_it_is_stopped_is_told() -> None:
+async def test_what_code_raises_while_it_is_stopped_is_reported() -> None:
     deadline = Deadlines(0.01).begin()
 
     async def fails_as_it_ends() -> None:

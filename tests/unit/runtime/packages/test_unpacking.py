@@ -135,7 +135,7 @@ def test_a_refusal_that_stays_is_told_with_what_the_api_says(api: Api, folder: P
         fetch(api, folder)
 
 
-def test_an_api_that_is_away_is_told(api: Api, folder: Path) -> None:
+def test_an_api_that_is_away_is_reported(api: Api, folder: Path) -> None:
     api.url = "http://127.0.0.1:9"
     with pytest.raises(PackagesError, match="the API cannot be reached"):
         fetch(api, folder, seconds=0)

@@ -94,7 +94,7 @@ def test_a_request_that_was_not_stored_is_accepted_when_it_comes_again(
 
 
 @pytest.mark.parametrize("preset", ["stripe", "standard-webhooks", "github"])
-def test_a_direct_webhook_is_told(serve: Serve, preset: str) -> None:
+def test_a_direct_webhook_is_reported(serve: Serve, preset: str) -> None:
     project = serve(preset, "direct")
     headers = captured(project, b"{}")
     answers = [project.post("/hook", data=b"{}", headers=headers).json()["duplicate"] for _ in range(2)]

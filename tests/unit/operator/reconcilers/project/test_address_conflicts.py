@@ -51,7 +51,9 @@ def ingress_objects(there: ReconcileLoop) -> list[str]:
 
 
 @pytest.mark.parametrize("config", [INGRESS, ROUTE], ids=["ingress", "httproute"])
-async def test_the_environment_that_was_first_keeps_an_address_and_the_other_is_told(config: Config) -> None:
+async def test_the_environment_that_was_first_keeps_an_address_and_the_other_is_reported(
+    config: Config,
+) -> None:
     there = reconciling(named("a-b", "c"), config=config)
     await there.until_quiet()
     # It is older as a project, and its new environment comes later.

@@ -90,7 +90,7 @@ async def test_a_new_version_that_crashes_leaves_the_old_one_serving_and_shows_i
     assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "Crashed")
 
 
-async def test_files_with_a_syntax_error_are_never_rolled_out_and_the_finding_is_told() -> None:
+async def test_files_with_a_syntax_error_are_never_rolled_out_and_the_finding_is_reported() -> None:
     there = await running()
     before = there.deployment()["spec"]["template"]
     change(there, source=source("def broken(:\n"))
