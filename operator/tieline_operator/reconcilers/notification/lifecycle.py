@@ -1,9 +1,9 @@
 """What becomes of the connections and activations of an environment: each change is reported once. Pure.
 
 What was reported is in a ledger: for each object the state that the receiver knows, and what a message about its
-deletion needs. An object that the ledger does not have is new, one that is in the ledger alone was deleted. A change enters
-the ledger once its message was delivered, so a restart or another leader continues. The id of a message follows from the
-object and the change: the same message of two leaders has one id.
+deletion needs. An object that the ledger does not have is new, one that is in the ledger alone was deleted. A change
+enters the ledger once its message was delivered, so a restart or another leader continues. The id of a message follows
+from the object and the change: the same message of two leaders has one id.
 """
 
 import hashlib
