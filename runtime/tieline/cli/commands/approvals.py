@@ -1,9 +1,5 @@
 """``tieline approvals``."""
 
-import asyncio
-import getpass
-import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +7,6 @@ import typer
 from tieline.cli.exit_codes import CommandError, UsageError
 from tieline.cli.option_groups import Commands
 from tieline.cli.options import (
-    HERE,
     LimitOption,
     OutputOption,
     Platform,
@@ -20,8 +15,6 @@ from tieline.cli.options import (
 from tieline.cli.remote.client import Client, Json, segment
 from tieline.cli.remote.lookup import find_project
 from tieline.cli.terminal import Output, age, details, json_text, local, note, say, show, styled
-from tieline.events.asked_approval import AskedApproval
-from tieline.events.queue import EventsUnavailableError
 
 approvals = Commands(no_args_is_help=True, help="See what runs ask people, and approve or reject it.")
 
@@ -38,7 +31,6 @@ NamedEnvironmentOption = Annotated[
     str | None, typer.Option("--environment", "-e", metavar="NAME", help="Only in environments of this name.")
 ]
 _MOST = 1000
-_EVENTS = ".tieline/events.db"
 
 
 @approvals.command("list")
@@ -62,7 +54,9 @@ def list_approvals(
     """List what runs ask, newest first: of all projects, unless one is named."""
     states = state or ["open"]
     if is_local:
-        items = [one for one in reversed(_local_approvals()) if one["state"] in states]
+        from tieline.cli.commands.local_approvals import local_approvals  # noqa: PLC0415  (it loads what runs events)
+
+        items = [one for one in reversed(local_approvals()) if one["state"] in states]
     else:
         remote = platform.client()
         items = list(
@@ -105,7 +99,12 @@ def show_approval(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what a run asks, and the answer."""
-    found = _local_approval(approval) if is_local else _find(platform.client(), approval)
+    if is_local:
+        from tieline.cli.commands.local_approvals import local_approval  # noqa: PLC0415  (it loads what runs events)
+
+        found = local_approval(approval)
+    else:
+        found = _find(platform.client(), approval)
     _show(found, output)
 
 
@@ -145,7 +144,9 @@ def reject(
 
 def _answer(approval: str, body: Json, platform: Platform, *, is_local: bool) -> None:
     if is_local:
-        _answer_locally(approval, body)
+        from tieline.cli.commands.local_approvals import answer_locally  # noqa: PLC0415  (it loads what runs events)
+
+        answer_locally(approval, body)
         return
     remote = platform.client()
     found = _find(remote, approval)
@@ -189,69 +190,3 @@ def _show(found: Json, output: Output) -> None:
 
 def _json(value: Any) -> str | None:
     return None if value is None else json_text(value)
-
-
-def _answer_locally(approval: str, body: Json) -> None:
-    from tieline.events.local_answers import (  # noqa: PLC0415  (platform commands need not load it)
-        ApprovalRefusedError,
-        Given,
-        Person,
-        leave_answer,
-    )
-
-    given = Given(approved=body["approved"], comment=body["comment"], values=body.get("values"))
-    asked = _local_approval(approval)
-    # At the desk the author is everybody whom the approval names.
-    names = [one.partition(":")[::2] for one in asked["by"]]
-    users = [name for kind, name in names if kind == "user"]
-    person = Person(
-        name=users[0] if users else getpass.getuser(),
-        groups=tuple(name for kind, name in names if kind == "group"),
-    )
-    try:
-        asyncio.run(leave_answer(_file(), asked["id"], person, given))
-    except (ApprovalRefusedError, EventsUnavailableError) as error:
-        raise CommandError(str(error)) from None
-
-
-def _local_approval(approval: str) -> Json:
-    for found in _local_approvals():
-        if found["id"].lower() == approval.lower():
-            return found
-    raise CommandError(f"There is no approval {approval} here; see `tieline approvals list --local`")
-
-
-def _local_approvals() -> list[Json]:
-    """Oldest first."""
-    from tieline.events.local_answers import kept_in  # noqa: PLC0415  (platform commands need not load it)
-
-    try:
-        kept = kept_in(_file()).approvals()
-    except EventsUnavailableError as error:
-        raise CommandError(str(error)) from None
-    return [_as_item(AskedApproval.of(one, outcome, time.time()), task=one.task) for one, outcome in kept]
-
-
-def _as_item(asked: AskedApproval, *, task: str) -> Json:
-    found: dict[str, Any] = {
-        "id": asked.id,
-        "runId": asked.run_id,
-        "task": task,
-        "title": asked.title,
-        "details": asked.details,
-        "by": list(asked.by),
-        "form": asked.form,
-        "otherThan": asked.other_than,
-        "state": asked.state,
-    }
-    return found
-
-
-def _file() -> Any:
-    from tieline.configuration.project_folder import find  # noqa: PLC0415
-    from tieline.events.event_file import EventFile  # noqa: PLC0415
-
-    path = Path(find(HERE).code.resolve(), _EVENTS)
-    if not path.exists():
-        raise CommandError("`tieline run` has no events in this folder yet")
-    return EventFile(path)
