@@ -39,7 +39,8 @@ def run(keys: Sequence[str], *, port: int, redirect_uris: frozenset[str]) -> Non
 
 
 async def _serve(emulator: Emulator, port: int) -> None:
-    runner = web.AppRunner(emulator.application(), access_log=None)
+    # Ctrl-C ends it at once: nothing under way is worth aiohttp's minute.
+    runner = web.AppRunner(emulator.application(), access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()
