@@ -126,16 +126,11 @@ function AnswerDialog({
       setError(new Error("The values are not valid JSON."));
       return;
     }
-    answer.mutate(
-      { approved: approves, comment, values },
-      {
-        onError: setError,
-        onSuccess: () => {
-          say(approves ? "Approved. The run continues." : "Rejected. The run continues.");
-          onClose();
-        },
-      },
-    );
+    // Not by callbacks of `mutate`: they are dropped where a live update has closed the row before the answer came.
+    answer.mutateAsync({ approved: approves, comment, values }).then(() => {
+      say(approves ? "Approved. The run continues." : "Rejected. The run continues.");
+      onClose();
+    }, setError);
   };
   return (
     <ActionDialog

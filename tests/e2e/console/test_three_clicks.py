@@ -160,7 +160,7 @@ def test_what_expires_soon(people: People, stage: Stage) -> None:
         namespace=stage.tenant.namespace,
     )
     with counted(people.viewer) as ann:
-        tile = ann.main.get_by_role("link", name="Expires soon")
+        tile = ann.main.get_by_role("link", name=re.compile("^Expires soon"))
         expect(tile.locator(".big")).to_have_text(re.compile("[1-9]"))
         tile.click()
         ending = ann.region("Connections").get_by_role("link").filter(has_text="Shop")
