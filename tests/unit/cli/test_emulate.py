@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +12,24 @@ from typing import Any
 
 import yaml
 
-from tests.unit.cli.commands import COMMAND, tieline
+from tests.unit.cli.commands import tieline
 from tieline.cli.exit_codes import ExitCode
+
+# What shells start in the background ignores it, and so does what that starts.
+HEEDING_CTRL_C = """
+import signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tieline.cli.main import main
+
+main()
+"""
 
 
 @contextmanager
 def emulating(*arguments: str) -> Iterator[list[str]]:
     """The lines that the command writes before it serves; it ends with the block, as by Ctrl-C."""
-    command = [*COMMAND, "emulate", *arguments, "--port=0"]
+    command = [sys.executable, "-c", HEEDING_CTRL_C, "emulate", *arguments, "--port=0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
