@@ -120,7 +120,8 @@ def test_whatever_the_limits_they_hold_and_most_of_what_is_possible_is_used(
     system = System(lambda: answers_after * chance.uniform(1 - spread, 1 + spread))
     whole = max(10.0, 4 * parsed.window)
     use(parsed, system, Coordinator(chance, away), pods=pods, seconds=whole)
-    assert system.worst(parsed.seconds) <= requests * 1.05
+    # Each pod may use one slot late, which counts where the limit is low.
+    assert system.worst(parsed.seconds) <= requests * 1.05 + pods
     assert system.most_busy <= concurrent
     expected = possible(parsed, answers_after) * (whole - parsed.window)
     # A period that is cut off at the end may have sent its requests already, or not yet.
