@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests
 from tieline_common.backoff import exponential, jitter
 from tieline_core.engine.publisher import decide_approval, publish_answer
-from tieline_core.identity.ids import new_id, parse_id
+from tieline_core.identity.ids import derived_id, new_id, parse_id
 from tieline_protocol.approvals import (
     KEPT_SECONDS,
     Answer,
@@ -24,6 +25,8 @@ from tieline_protocol.waits import TIMED_OUT
 MOST = 1000
 """Approvals of a list that are looked at, the newest ones."""
 _AT_ONCE = 16
+_AHEAD = timedelta(minutes=5)
+"""By which the clock of a pod may be ahead."""
 _READ_ATTEMPTS = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5
 
@@ -85,11 +88,13 @@ class Approvals:
             return ()
         ended = {subject_parts(subject)[1] for subject in answered}
         ids = {subject_parts(subject)[1] for subject in asked}
+        # Lists begin with the newest: ids of the future would hide those of other environments.
+        last = derived_id(created=datetime.now(UTC) + _AHEAD, seed="")
         return [
             ApprovalRef(id=one, environment=streams.environment, is_answered=one in ended)
             for one in ids
             # Code of the environment may write there, too.
-            if parse_id(one) == one
+            if parse_id(one) == one and one <= last
         ]
 
     async def read(

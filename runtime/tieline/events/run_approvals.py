@@ -15,6 +15,10 @@ from tieline_protocol.approvals import Answer, Approval, InvalidApprovalError, a
 Mask = Callable[[str], str]
 
 
+_MOST_DIGITS = 18
+"""Of integers, so that 64 bits hold them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ApprovalAnswer:
     """What came of an approval. It is true where somebody has approved.
@@ -72,7 +76,7 @@ class Question:
             raise ValueError(
                 f"The timeout of an approval is from 0 to {days:g} days, not {seconds:g} seconds"
             )
-        if other_than is not None and not 1 <= len(other_than) <= approvals.MAX_NAME:
+        if other_than is not None and not _is_name(other_than):
             raise ValueError(f"other_than is a name of 1 to {approvals.MAX_NAME} characters")
         return cls(
             title=_readable(title),
@@ -101,6 +105,8 @@ class RunApprovals:
 
     async def approve(self, question: Question, place: Place) -> ApprovalAnswer:
         """See ``Context.approve``. Ends the attempt with SuspendedRun until there is an answer."""
+        if question.form is not None and masked(question.form, self._mask) != question.form:
+            raise ValueError("The form has a secret in it: everyone who may answer would read it")
 
         def asked(identifier: str, at: float, until: float) -> Approval:
             return Approval(
@@ -162,7 +168,7 @@ def _approvers(by: Iterable[str] | None) -> tuple[str, ...]:
     if len(given) > approvals.MAX_APPROVERS:
         raise ValueError(f"by names at most {approvals.MAX_APPROVERS}, not {len(given)}")
     for one in given:
-        if not isinstance(one, str) or approver(one) is None:
+        if not isinstance(one, str) or one != _readable(one) or approver(one) is None:
             roles = ", ".join(f"role:{role}" for role in approvals.ROLES)
             raise ValueError(f"by names {roles}, user:NAME or group:NAME, not {one!r}")
     return given
@@ -188,10 +194,23 @@ def _data(name: str, value: Any, longest: int) -> Any:
     text = _readable(text)
     if len(text.encode()) > longest:
         raise ValueError(f"{name} has more than {longest:,} bytes: give what people need to decide")
-    found = json.loads(text)
+    found = json.loads(text, parse_int=_number)
     if is_deeper(found):
         raise ValueError(_too_deep(name))
     return found
+
+
+def _number(digits: str) -> int | str:
+    """An integer; as a text where its readers' 64 bits cannot hold it.
+
+    >>> _number("17"), _number("99999999999999999999999")
+    (17, '99999999999999999999999')
+    """
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 1 <= len(value) <= approvals.MAX_NAME and value == _readable(value)
 
 
 def _readable(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tieline.events.run_approvals import Question
+from tieline.events.run_approvals import Question, RunApprovals
 from tieline.testing import ApprovalRefusedError, AskedApproval, Project
 
 pytestmark = pytest.mark.fast
@@ -234,6 +234,9 @@ def nested(levels: int) -> Any:
         ({"form": {"type": "string"}}, "form"),
         ({"form": {"type": "object", "properties": {"a": {"pattern": "("}}}}, "form"),
         ({"other_than": ""}, "other_than"),
+        ({"other_than": ["ann"]}, "other_than"),
+        ({"other_than": "ann\ud800"}, "other_than"),
+        ({"by": ["user:ann\ud800"]}, "role:tieline-viewer"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(change: dict[str, Any], error: str) -> None:
@@ -246,6 +249,22 @@ def test_what_cannot_be_asked_is_refused(change: dict[str, Any], error: str) -> 
 def test_details_of_fifty_levels_are_shown() -> None:
     question = Question.of("Refund?", details=nested(50), by=None, timeout=60, form=None, other_than=None)
     assert question.details == nested(50)
+
+
+def test_numbers_that_readers_cannot_hold_are_shown_as_text() -> None:
+    given = {"by": None, "timeout": 60, "form": None, "other_than": None}
+    question = Question.of("Refund?", details={"id": 10**23, "amount": 480}, **given)  # type: ignore[arg-type]
+    assert question.details == {"id": str(10**23), "amount": 480}
+
+
+async def test_a_form_with_a_secret_is_refused() -> None:
+    form = {"type": "object", "properties": {"key": {"type": "string", "default": "s3cret"}}}
+    question = Question.of("Refund?", details=None, by=None, timeout=60, form=form, other_than=None)
+    approvals = RunApprovals(
+        None, run="r", task="t", user=None, mask=lambda text: text.replace("s3cret", "***")
+    )  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="secret"):
+        await approvals.approve(question, None)  # type: ignore[arg-type]
 
 
 def test_a_single_text_is_no_list_of_approvers() -> None:
