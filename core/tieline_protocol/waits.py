@@ -27,6 +27,9 @@ KEEP_SECONDS = 3600.0
 """How long an event is found by waits that begin after it, unless the rule says otherwise."""
 MAX_KEEP_SECONDS = 7 * 86400.0
 MAX_WAIT_SECONDS = 30 * 86400.0
+CANCELLATION_PREFIX = "cancel-"
+"""Of the name of a run's wait for an event that cancels it. What follows is when the run was published, in
+milliseconds: events that were published before do not cancel it."""
 TIMED_OUT = "Tieline-Timed-Out"
 """The header of the outcome of a wait that no event ended in time."""
 
@@ -46,17 +49,25 @@ class WaitRule:
     """Whether events for all users end the wait, or only those for the user of the run that waits."""
     keep: float = KEEP_SECONDS
     """Seconds."""
+    cancels: bool = False
+    """Whether an event cancels the runs whose own payload has its values, instead of ending waits of code."""
 
     @property
     def id(self) -> str:
         """Identifies the rule in subjects; ``keep`` is no part of it."""
-        return hashed(json.dumps([self.fields, self.shared]))
+        return hashed(json.dumps([self.fields, self.shared, *self._mark]))
+
+    @property
+    def _mark(self) -> list[str]:
+        return ["cancels"] if self.cancels else []
 
     def index(self, values: Mapping[str, str], user: str | None) -> str:
         """Of a wait for these values, by fields."""
         of_user = "" if self.shared else f"user {user or ''}"
         return hashed(
-            json.dumps([self.name, self.shared, of_user, [[one, values[one]] for one in self.fields]])
+            json.dumps(
+                [self.name, self.shared, of_user, [[one, values[one]] for one in self.fields], *self._mark]
+            )
         )
 
     def index_of(self, payload: Any, user: str | None) -> str | None:
@@ -72,7 +83,7 @@ class WaitRule:
     def encode(self) -> bytes:
         """The content of its message."""
         content = {"name": self.name, "fields": self.fields, "shared": self.shared, "keep": self.keep}
-        return json.dumps(content).encode()
+        return json.dumps({**content, "cancels": self.cancels}).encode()
 
     @classmethod
     def decode(cls, content: bytes) -> Self:
@@ -89,8 +100,9 @@ class WaitRule:
                 fields=tuple(sorted(fields))[:MAX_FIELDS],
                 shared=bool(given["shared"]),
                 keep=min(max(keep, 0.0), MAX_KEEP_SECONDS),
+                cancels=bool(given.get("cancels", False)),
             )
-        except (KeyError, RecursionError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise InvalidRuleError(f"The message is not a valid rule: {type(error).__name__}") from None
 
 
@@ -116,6 +128,34 @@ def _found(payload: Any, field: str) -> Any:
     for name in field.split("."):
         found = found.get(name) if isinstance(found, dict) else None
     return found
+
+
+def cancellation_name(published_at: float) -> str:
+    """The name of a wait for an event that cancels a run, of when the run was published (seconds since 1970).
+
+    >>> published_from(cancellation_name(1800000000.5)), published_from("approval-1")
+    (1800000000500, None)
+    """
+    return f"{CANCELLATION_PREFIX}{_milliseconds(published_at)}"
+
+
+def published_from(name: str) -> int | None:
+    """From when on published events cancel the run of a wait of this name, in milliseconds; None for other waits."""
+    number = name.removeprefix(CANCELLATION_PREFIX)
+    return int(number) if number != name and number.isdecimal() and len(number) <= _MAX_DIGITS else None
+
+
+def may_end(name: str, published_at: float) -> bool:
+    """Whether an event that was published at a time may end a wait of this name."""
+    earliest = published_from(name)
+    return earliest is None or _milliseconds(published_at) >= earliest
+
+
+_MAX_DIGITS = 20
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(int(seconds * 1000), 0)
 
 
 def payload_size_problem(name: str, size: int) -> str | None:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         UnsupportedAuthSchemeError,
         UpstreamError,
     )
+    from tieline.events.cancel_on import CancelOn
     from tieline.events.event import Event
     from tieline.events.publisher import UnknownTaskError
     from tieline.events.queue import EventsUnavailableError, EventTooLargeError
@@ -84,6 +85,7 @@ __all__ = [
     "ApprovalAnswer",
     "BulkError",
     "BulkResult",
+    "CancelOn",
     "ClientCertificate",
     "ConnectorDescriptionError",
     "Context",
@@ -189,6 +191,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "UnsupportedAuthSchemeError",
         "UpstreamError",
     ),
+    "tieline.events.cancel_on": ("CancelOn",),
     "tieline.events.event": ("Event",),
     "tieline.events.publisher": ("UnknownTaskError",),
     "tieline.events.queue": ("EventsUnavailableError", "EventTooLargeError"),

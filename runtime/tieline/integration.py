@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
+from tieline.events.cancel_on import CancelOn
 from tieline.events.event import EventTask
 from tieline.events.retry import Retry
 from tieline.scheduling.schedules import (
@@ -210,6 +211,7 @@ class Integration:
         shared_key: bool = False,
         retry: Retry | None = None,
         timeout: float | None = None,
+        cancel_on: str | CancelOn | None = None,
     ) -> Callable[[F], F]:
         """Run the decorated function for events that ``ctx.publish(name, payload)`` or the REST API publishes.
 
@@ -219,6 +221,11 @@ class Integration:
         retry holds up those behind it. The order is among the task's events for one user. With ``shared_key`` it
         is among the events of all tasks that have it, and of all users. An attempt that takes longer than ``timeout``
         seconds is stopped.
+
+        ``cancel_on`` names an event that cancels the task's runs for its user that were published before it: those
+        whose payload has the event's value of the field ``key``, or with ``CancelOn(name, match=[...])`` its values of
+        other fields. A run that waits, sleeps or is to be retried is cancelled at once, one in the queue when its turn
+        comes, and one whose code runs at its next new step.
 
         ``async def f(ctx: Context, event: Event)`` runs on the event loop; ``def f(ctx: SyncContext, event: Event)``
         runs in a thread. The function may omit unused parameters. Its return value is ignored.
@@ -238,6 +245,9 @@ class Integration:
         _check_retry(f"Event {name!r}", retry)
         if timeout is not None:
             _check_range(f"Event {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
+        rule = None if cancel_on is None else _cancel_rule(name, key, cancel_on)
+        if rule is not None and rule not in self.waits.get(rule.name, ()):
+            self._add_rule(f"Event {name!r}, cancel_on", rule)
 
         def register(handler: F) -> F:
             self.events[name] = EventTask(
@@ -249,6 +259,7 @@ class Integration:
                 shared_key=shared_key,
                 retry=retry or Retry(),
                 timeout=timeout,
+                cancel_on=rule,
             )
             return handler
 
@@ -280,27 +291,23 @@ class Integration:
         """
         what = f"waits_for({name!r})"
         _check_name("event", name, ())
-        fields = (match,) if isinstance(match, str) else tuple(match)
-        if len(set(fields)) != len(fields) or len(fields) > MAX_FIELDS:
-            raise ValueError(f"{what}: match names at most {MAX_FIELDS} fields, each once")
-        for one in fields:
-            if not (isinstance(one, str) and one and all(one.split(".")) and len(one) <= MAX_VALUE):
-                raise ValueError(
-                    f"{what}: match names fields of the payload, such as 'order.id', not {one!r}"
-                )
+        fields = _matched_fields(what, match)
         seconds = keep.total_seconds() if isinstance(keep, timedelta) else float(keep)
         _check_range(what, "keep", seconds, 0, MAX_KEEP_SECONDS)
-        rule = WaitRule(name=name, fields=tuple(sorted(fields)), shared=bool(shared), keep=seconds)
-        rules = self.waits.get(name, ())
-        if any(one.fields == rule.fields for one in rules):
+        rule = WaitRule(name=name, fields=fields, shared=bool(shared), keep=seconds)
+        if any(one.fields == rule.fields and not one.cancels for one in self.waits.get(name, ())):
             raise ValueError(
                 f"{what}: these fields are declared already; call it once for each set of fields"
             )
+        self._add_rule(what, rule)
+
+    def _add_rule(self, what: str, rule: WaitRule) -> None:
+        rules = self.waits.get(rule.name, ())
         if len(rules) >= MAX_RULES:
             raise ValueError(f"{what}: at most {MAX_RULES} sets of fields of a name can be waited for")
-        if name not in self.waits and len(self.waits) >= MAX_NAMES:
+        if not rules and len(self.waits) >= MAX_NAMES:
             raise ValueError(f"{what}: a project waits for events of at most {MAX_NAMES} names")
-        self.waits[name] = (*rules, rule)
+        self.waits[rule.name] = (*rules, rule)
 
     def schedule(
         self,
@@ -407,6 +414,38 @@ def _check_tool(what: str, tool: str | None, input_schema: object, connection: s
 def _check_key(what: str, key: str | None) -> None:
     if key is not None and not (key and all(key.split("."))):
         raise ValueError(f"{what}: key names a field of the payload, such as 'customer.id'")
+
+
+def _matched_fields(what: str, match: Iterable[str]) -> tuple[str, ...]:
+    """Sorted. Raises ValueError."""
+    fields = (match,) if isinstance(match, str) else tuple(match)
+    for one in fields:
+        if not (isinstance(one, str) and one and all(one.split(".")) and len(one) <= MAX_VALUE):
+            raise ValueError(f"{what}: match names fields of the payload, such as 'order.id', not {one!r}")
+    if len(set(fields)) != len(fields) or len(fields) > MAX_FIELDS:
+        raise ValueError(f"{what}: match names at most {MAX_FIELDS} fields, each once")
+    return tuple(sorted(fields))
+
+
+def _cancel_rule(task: str, key: str | None, cancel_on: object) -> WaitRule:
+    """How events cancel the runs of a task. Raises ValueError and TypeError."""
+    what = f"Event {task!r}, cancel_on"
+    wanted = CancelOn(cancel_on) if isinstance(cancel_on, str) else cancel_on
+    if not (isinstance(wanted, CancelOn) and isinstance(wanted.event, str)):
+        raise TypeError(
+            f"{what}: name an event, as in cancel_on='order.cancelled' or "
+            f"cancel_on=CancelOn('order.cancelled', match=['orderId']), not {cancel_on!r}"
+        )
+    _check_name("event", wanted.event, ())
+    if wanted.event == task:
+        raise ValueError(f"{what}: name another event; each event of the task would cancel its own run")
+    fields = _matched_fields(what, wanted.match)
+    if not fields and key is None:
+        raise ValueError(
+            f"{what}: say which runs an event cancels: give the task a key, or write "
+            f"cancel_on=CancelOn({wanted.event!r}, match=['orderId'])"
+        )
+    return WaitRule(name=wanted.event, fields=fields or (str(key),), keep=MAX_KEEP_SECONDS, cancels=True)
 
 
 def _check_retry(what: str, retry: object) -> None:

@@ -102,11 +102,16 @@ def _describe(tasks: "Tasks") -> dict[str, Any]:
             for hook in tasks.webhooks.values()
         ],
         "events": [
-            {"name": event.name, "key": event.key, "attempts": event.retry.attempts}
+            {
+                "name": event.name,
+                "key": event.key,
+                "attempts": event.retry.attempts,
+                "cancelOn": event.cancel_on and event.cancel_on.name,
+            }
             for event in tasks.events.values()
         ],
         "waits": [
-            {"name": rule.name, "match": list(rule.fields)}
+            {"name": rule.name, "match": list(rule.fields), "cancels": rule.cancels}
             for rules in tasks.waits.values()
             for rule in rules
         ],

@@ -11,8 +11,9 @@ def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
     for webhook in loaded.webhooks:
         yield f"  {','.join(webhook['methods']):<8} {url}/{webhook['name']}{_notes(webhook)}"
     for event in loaded.events:
-        yield f"  {'event':<8} {event['name']}, {_terms(event)}"
-    for wait in loaded.waits:
+        cancelled = f", cancelled by {event['cancelOn']}" if event["cancelOn"] else ""
+        yield f"  {'event':<8} {event['name']}, {_terms(event)}{cancelled}"
+    for wait in (one for one in loaded.waits if not one["cancels"]):
         fields = f", by {' and '.join(wait['match'])}" if wait["match"] else ""
         yield f"  {'waits':<8} {wait['name']}{fields}"
     for schedule in loaded.schedules:

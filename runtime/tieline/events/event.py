@@ -8,6 +8,7 @@ from typing import Any
 
 from tieline.events.retry import Reject, Retry
 from tieline_protocol.events import EventMetadata
+from tieline_protocol.waits import WaitRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,8 @@ class EventTask:
     retry: Retry = field(default_factory=Retry)
     timeout: float | None = None
     """Seconds; None is the pod's setting."""
+    cancel_on: WaitRule | None = None
+    """The events that cancel its runs."""
 
     def key_of(self, payload: Any) -> str | None:
         """The key of an event with this payload; None where it has none."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tieline.events.event import parsed_payload
 from tieline.events.queue import EventQueue
@@ -53,8 +54,10 @@ class EventMatching:
                 done.add(rule.id)
                 index = rule.index_of(content, metadata.user)
                 if index is not None:
+                    # The payload of an event that cancels runs is of no use to them.
+                    kept = replace(event, payload=b"") if rule.cancels else event
                     woken |= {
-                        (one.run, one.name): one for one in await self._end(event, index, keep=rule.keep)
+                        (one.run, one.name): one for one in await self._end(kept, index, keep=rule.keep)
                     }
             rules = [one for one in await self._waits.rules(metadata.task) if one.id not in done]
         return list(woken.values())
@@ -68,7 +71,7 @@ class EventMatching:
 
     async def _end(self, event: KeptEvent, index: str, *, keep: float) -> Sequence[Wait]:
         kept = await self._waits.keep(index, event, keep)
-        waits = await self._waits.waits(index, before=kept)
+        waits = [one for one in await self._waits.waits(index, before=kept) if one.accepts(event)]
         ended: list[Wait] = []
         for start in range(0, len(waits), _AT_ONCE):
             some = waits[start : start + _AT_ONCE]

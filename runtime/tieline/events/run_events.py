@@ -137,7 +137,12 @@ class RunEvents:
             )
         values = {field: _compared(field, value) for field, value in (match or {}).items()}
         rule = next(
-            (one for one in self._publisher.waits.get(name, ()) if set(one.fields) == values.keys()), None
+            (
+                one
+                for one in self._publisher.waits.get(name, ())
+                if not one.cancels and set(one.fields) == values.keys()
+            ),
+            None,
         )
         if rule is None or self._waits is None:
             raise UndeclaredWaitError(name, sorted(values))

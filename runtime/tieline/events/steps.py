@@ -18,7 +18,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -129,14 +129,17 @@ class RunSteps:
         clock: Callable[[], float],
         version: str = "",
         idempotency_run: str | None = None,
+        check_cancelled: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """``idempotency_run`` is the run whose idempotency keys it has; None for its own.
+        """``idempotency_run`` is the run whose idempotency keys it has; None for its own. ``check_cancelled`` is called
+        before each new step, and may raise CancelledByEvent.
 
         ``may_have_results``: whether an earlier attempt is known of. Made in the task that runs the code.
         """
         self._runs = runs
         self._run = run
         self.idempotency_run = idempotency_run or run
+        self._check_cancelled = check_cancelled
         self._held = held
         self._clock = clock
         self._may_have_results = may_have_results
@@ -166,7 +169,7 @@ class RunSteps:
         ``work`` is what ``work_of`` returns. ``in_order``: whether the step has a place in the run's sequence; by
         default it has one in the run's own task. ``handles_error``: whether code in a thread asks for it while it
         handles an exception.
-        Raises TooManyStepsError, EventsUnavailableError, StepsChanged, or RunTakenOver.
+        Raises TooManyStepsError, EventsUnavailableError, StepsChanged, RunTakenOver, or CancelledByEvent.
         """
         if not isinstance(name, str) or not 1 <= len(name) <= 200:
             raise ValueError(f"The name of a step is a text of 1 to 200 characters, not {name!r}")
@@ -183,6 +186,8 @@ class RunSteps:
         place = self._order.begin() if in_own_task else 0
         claim = await self._claimed()
         found = await self._found(name, occurrence, work, claim, in_own_task=in_own_task)
+        if found is None and self._check_cancelled is not None:
+            await self._check_cancelled()
         return BegunStep(
             name=name,
             occurrence=occurrence,

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tieline_protocol.approvals import KEPT_SECONDS, WAIT_PREFIX, Approval
 from tieline_protocol.events import EventMetadata
-from tieline_protocol.waits import WaitRule
+from tieline_protocol.waits import WaitRule, may_end, published_from
 
 LEAST_KEEP_SECONDS = 300.0
 """An event is kept for at least this long: a wait may be about to begin."""
@@ -72,6 +72,15 @@ class Wait:
         """The id of the approval whose answer ends it; None for a wait for an event."""
         return self.name.removeprefix(WAIT_PREFIX) if self.name.startswith(WAIT_PREFIX) else None
 
+    @property
+    def cancels(self) -> bool:
+        """Whether what ends it cancels the run."""
+        return published_from(self.name) is not None
+
+    def accepts(self, event: KeptEvent) -> bool:
+        """Whether the event came at a time at which it may end the wait."""
+        return may_end(self.name, event.metadata.queued_at)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenWait(Wait):
@@ -87,7 +96,7 @@ class OpenWait(Wait):
     def ended_by(self, events: Sequence[KeptEvent]) -> KeptEvent | None:
         """The oldest event that may end it."""
         for event in sorted(events, key=lambda one: (one.metadata.queued_at, one.metadata.run)):
-            if event.came_at >= self.since and event.metadata.run not in self.taken:
+            if event.came_at >= self.since and event.metadata.run not in self.taken and self.accepts(event):
                 return event
         return None
 

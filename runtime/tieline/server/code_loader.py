@@ -18,7 +18,7 @@ from tieline_packages.archive import PackagesError
 from tieline_protocol.findings import first
 from tieline_protocol.package_lock import PackageLock, parse_lock
 from tieline_protocol.runtime_image import REQUIREMENTS
-from tieline_protocol.waits import WaitRule
+from tieline_protocol.waits import MAX_RULES, WaitRule
 from tieline_protocol.webhook_names import other_integration_problem
 
 MAIN = "main.py"
@@ -115,10 +115,21 @@ def _tasks(module: ModuleType) -> Tasks:
         webhooks |= integration.webhooks
         _add("schedule", schedules, integration.schedules)
         _add("event", events, integration.events)
-        _add("wait for", waits, integration.waits)
+        _add_waits(waits, integration.waits)
     if len(schedules) > MAX_SCHEDULES:
         raise CodeError(f"{MAIN} has {len(schedules)} schedules; a project has at most {MAX_SCHEDULES}")
     return Tasks(webhooks=webhooks, schedules=schedules, events=events, waits=waits)
+
+
+def _add_waits(waits: dict[str, Sequence[WaitRule]], more: Mapping[str, Sequence[WaitRule]]) -> None:
+    """Several integrations may be cancelled by the same event; waits of code for one stand in one of them."""
+    for name, rules in more.items():
+        known = waits.get(name, ())
+        if any(not one.cancels for one in known) and any(not one.cancels for one in rules):
+            _add("wait for", waits, {name: rules})
+        waits[name] = (*known, *(one for one in rules if one not in known))
+        if len(waits[name]) > MAX_RULES:
+            raise CodeError(f"{MAIN}: at most {MAX_RULES} sets of fields of {name!r} can be waited for")
 
 
 def _add(kind: str, tasks: dict[str, T], more: Mapping[str, T]) -> None:

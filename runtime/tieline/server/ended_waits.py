@@ -67,7 +67,12 @@ class EndedWaits:
         if has_task:
             return None
         attempt.woken = [
-            StepRecord(name=f"woke {wait.run}", occurrence=1, started_at=started_at, ended_at=self._clock())
+            StepRecord(
+                name=f"{'cancels' if wait.cancels else 'woke'} {wait.run}",
+                occurrence=1,
+                started_at=started_at,
+                ended_at=self._clock(),
+            )
             for wait in woken[:_MOST_WOKEN]
         ]
         return await self._settlement.succeed(attempt)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from tieline.configuration.snapshot import Activation
 from tieline.events.queue import Delivery
 from tieline.events.retry import Retry
+from tieline.events.run_cancellation import RunCancellation
 from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps
@@ -35,6 +36,8 @@ class Attempt:
     """The runs whose waits the event ended, as steps of its record."""
     tags: dict[str, str] = field(default_factory=dict)
     """What its code calls the run."""
+    cancellation: RunCancellation | None = None
+    """The events that cancel the run; None where none can."""
     cancelled: bool = False
     """Whether somebody has cancelled it before it was decided."""
     decided: bool = False
@@ -49,6 +52,15 @@ class Attempt:
     def open_waits(self) -> Sequence[OpenWait]:
         """The waits of this attempt that have not ended."""
         return self.waits.open if self.waits is not None else ()
+
+    def waits_until(self, until: float) -> Sequence[OpenWait]:
+        """What ends before a time for which the run waits: its open waits, and that for an event that cancels it."""
+        return [*self.open_waits, *([self.cancellation.wait(until)] if self.cancellation else ())]
+
+    @property
+    def is_cancelled_by_event(self) -> bool:
+        """Whether an event was found that cancels the run."""
+        return self.cancellation is not None and self.cancellation.event is not None
 
     @property
     def what(self) -> str:

@@ -58,7 +58,7 @@ class EventCalls:
         self._clock = clock
 
     async def call(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
-        """What the code raised; None when it succeeded. Raises SuspendedRun."""
+        """What the code raised; None when it succeeded. Raises SuspendedRun and CancelledByEvent."""
         try:
             error = await self._called(attempt, task, slot)
         except StepsChanged as changed:
@@ -111,6 +111,7 @@ class EventCalls:
             clock=self._clock,
             version=self._version,
             idempotency_run=metadata.idempotency_run,
+            check_cancelled=attempt.cancellation.check if attempt.cancellation else None,
         )
         attempt.waits = RunWaits(
             self._queue.waits,

@@ -19,6 +19,7 @@ from tieline.errors import TielineError, reason
 from tieline.events.event import EventTask
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
+from tieline.events.run_cancellation import CancelledByEvent, run_cancellation
 from tieline.events.run_store import Interruption, RunTakenOver
 from tieline.events.steps import SuspendedRun
 from tieline.execution.fair_limiter import Slot
@@ -232,6 +233,9 @@ class EventRuns:
                 # The pod that ran it did not hear of it, or died before it had said so.
                 outcome = await self._settlement.cancel(attempt)
                 return True
+            if await self._is_cancelled_by_event(attempt, task):
+                outcome = await self._settlement.cancel(attempt)
+                return True
             ended = await self._ended_waits.end(attempt, has_task=task is not None)
             if ended is not None:
                 outcome = ended
@@ -254,6 +258,18 @@ class EventRuns:
             self._report(attempt, outcome, time.perf_counter() - started)
             logs.end_run()
         return outcome != "interrupted"
+
+    async def _is_cancelled_by_event(self, attempt: Attempt, task: Task | None) -> bool:
+        """Whether an event cancels the run, as far as is known before its code runs."""
+        attempt.cancellation = run_cancellation(
+            self._queue.waits,
+            task.cancel_on if isinstance(task, EventTask) else None,
+            attempt.metadata,
+            attempt.delivery.payload,
+            key_hash=attempt.delivery.key_hash,
+            began_wait=attempt.number > 1 or attempt.metadata.has_steps,
+        )
+        return attempt.cancellation is not None and await attempt.cancellation.look()
 
     async def _stopped(self, attempt: Attempt) -> Outcome:
         """The run's task was cancelled: by somebody, or because the pod ends."""
@@ -343,11 +359,16 @@ class EventRuns:
                 error = await self._code.call(attempt, task, slot)
             except SuspendedRun as suspended:
                 until = suspended.until
+            except CancelledByEvent:
+                pass
             finally:
                 # However long it takes to settle it, others may run meanwhile.
                 slot.release()
-            # Between the end of the code and this line nobody can have cancelled it.
-            if attempt.cancelled and (error is not None or until is not None):
+            # Between the end of the code and this line nobody can have cancelled it. Code that catches everything must
+            # not end otherwise where an event has cancelled it.
+            if attempt.is_cancelled_by_event or (
+                attempt.cancelled and (error is not None or until is not None)
+            ):
                 return await self._settlement.cancel(attempt)
             if until is not None:
                 return await self._settlement.wait(attempt, attempt.number, until)

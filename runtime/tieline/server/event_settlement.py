@@ -75,6 +75,10 @@ class KeptFailureError(TielineError):
         """Of the class of the error."""
 
 
+class CancelledByEventError(TielineError):
+    """Why a run is cancelled: which event did it."""
+
+
 class EventSettlement:
     """Settles attempts: ``succeed``, ``fail``, ``cancel``, ``wait`` or ``dead_letter`` decides each for good."""
 
@@ -186,10 +190,11 @@ class EventSettlement:
         return outcome
 
     async def cancel(self, attempt: Attempt) -> Outcome:
-        """Somebody has cancelled the run."""
+        """Somebody, or an event, has cancelled the run."""
         attempt.decided = True
-        logger.warning("%s was cancelled", attempt.what)
-        await self._end(attempt, "cancelled", None)
+        error = _cancelled_by(attempt)
+        logger.warning("%s was cancelled%s", attempt.what, f": {error}" if error else "")
+        await self._end(attempt, "cancelled", error)
         await self.settled(attempt.delivery.done)
         return "interrupted"
 
@@ -224,7 +229,7 @@ class EventSettlement:
         async def store() -> None:
             nonlocal waits
             _check_held(attempt)
-            waits = await attempt.delivery.wait(metadata, until, attempt.open_waits)
+            waits = await attempt.delivery.wait(metadata, until, attempt.waits_until(until))
 
         try:
             await self.settled(store, seconds=seconds)
@@ -361,8 +366,9 @@ class EventSettlement:
         await self._history.write(record)
         if claims:
             await self.settled(lambda: self._queue.runs.forget_steps(record.id))
-        if attempt.waits is not None and attempt.waits.has_waited:
-            await self.settled(lambda: self._queue.waits.forget(record.id, attempt.open_waits))
+        has_waited = attempt.waits is not None and attempt.waits.has_waited
+        if has_waited or (attempt.cancellation is not None and had_attempts):
+            await self.settled(lambda: self._queue.waits.forget(record.id, attempt.waits_until(0)))
 
     async def _claim_end(self, record: RunRecord) -> list[RunRecord] | None:
         """How a run has ended before, empty where that is not known; None where this is its first end."""
@@ -439,6 +445,14 @@ def _claimed(content: bytes) -> list[RunRecord]:
         return run_records.decode(content) if content else []
     except InvalidRecordsError:
         return []
+
+
+def _cancelled_by(attempt: Attempt) -> CancelledByEventError | None:
+    """Names the event that has cancelled the run; None where somebody else has."""
+    event = attempt.cancellation.event if attempt.cancellation else None
+    if event is None:
+        return None
+    return CancelledByEventError(f"Cancelled by the event {event.task} (run {event.run})")
 
 
 def _check_held(attempt: Attempt) -> None:

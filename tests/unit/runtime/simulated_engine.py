@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 from nats.aio.msg import Msg
@@ -23,6 +23,7 @@ from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.queue import Delivery, EventsUnavailableError
 from tieline.events.retry import Retry
+from tieline.events.run_cancellation import CancelledByEvent, run_cancellation
 from tieline.events.run_store import RunTakenOver
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, SuspendedRun
@@ -281,7 +282,15 @@ Code = Callable[[RunWaits, Attempt], Awaitable[None]]
 class SimulatedPod:
     """A pod, until it is killed."""
 
-    def __init__(self, engine: SimulatedEngine, code: Code, rules: list[WaitRule]) -> None:
+    def __init__(
+        self,
+        engine: SimulatedEngine,
+        code: Code,
+        rules: list[WaitRule],
+        cancel_on: Mapping[str, WaitRule] = MappingProxyType({}),
+    ) -> None:
+        """``cancel_on`` has the events that cancel runs, by the runs' tasks."""
+        self._cancel_on = cancel_on
         self._engine = engine
         self._code = code
         connection = connection_to(engine)
@@ -294,7 +303,7 @@ class SimulatedPod:
         self._settlement = EventSettlement(
             self.queue, cast(Any, history), redact=Redactor, version="v1", clock=engine.clock
         )
-        own = {rule.name: [rule] for rule in rules}
+        own = {rule.name: [one for one in rules if one.name == rule.name] for rule in rules}
         self._ended_waits = EndedWaits(self.queue, self._settlement, own, clock=engine.clock)
         self._running: dict[str, asyncio.Future[None]] = {}
 
@@ -346,6 +355,17 @@ class SimulatedPod:
         try:
             if (metadata.has_steps or attempt.number > 1) and await settlement.settle_ended(attempt):
                 return
+            attempt.cancellation = run_cancellation(
+                self.queue.waits,
+                self._cancel_on.get(metadata.task),
+                metadata,
+                delivery.payload,
+                key_hash=delivery.key_hash,
+                began_wait=metadata.has_steps or attempt.number > 1,
+            )
+            if attempt.cancellation is not None and await attempt.cancellation.look():
+                await settlement.cancel(attempt)
+                return
             if await self._ended_waits.end(attempt, has_task=False) is not None:
                 return
             await delivery.begins(kills)
@@ -356,6 +376,7 @@ class SimulatedPod:
                 held=lambda: delivery.held,
                 clock=self._engine.clock,
                 version="v1",
+                check_cancelled=attempt.cancellation.check if attempt.cancellation else None,
             )
             attempt.waits = waits = RunWaits(
                 self.queue.waits,
@@ -368,6 +389,8 @@ class SimulatedPod:
                 await self._code(waits, attempt)
             except SuspendedRun as suspended:
                 await settlement.wait(attempt, attempt.number, suspended.until)
+            except CancelledByEvent:
+                await settlement.cancel(attempt)
             else:
                 await settlement.succeed(attempt)
         except RunTakenOver:

@@ -76,6 +76,7 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def order_placed": test_an_order_is_shipped_once_it_is_paid,
         "async def credit(": test_a_credit_has_the_limit_that_finance_has_approved,
         "async def approved_refund": test_a_refund_is_paid_once_somebody_approves_it,
+        "async def order_reminded": test_nobody_is_reminded_of_a_cancelled_order,
         "async def trip_planned": test_offers_are_asked_for_side_by_side,
         "async def deliver": test_the_pages_test_of_a_delivery_passes,
         "def test_an_erp_that_is_away": test_the_pages_test_of_a_delivery_passes,
@@ -358,6 +359,19 @@ def test_a_refund_is_paid_once_somebody_approves_it(serve: Serve) -> None:
     told = [request.json()["text"].split(" ")[0] for request in chat.requests]
     assert [told.count(word) for word in ("Please", "Reminder:", "Escalation:", "No")] == [4, 3, 2, 2]
     assert project.waiting_events == 0
+
+
+def test_nobody_is_reminded_of_a_cancelled_order(serve: Serve) -> None:
+    project = serve(example("async def order_reminded"))
+    mail = project.connection("mail")
+    mail.on("POST", "/reminders").answer(202)
+    for order in (7, 8):
+        project.publish("order.reminded", {"orderId": order})
+    project.run_events()
+    project.publish("order.cancelled", {"orderId": 7})
+    attempts = project.advance(timedelta(days=4))
+    assert [one.status for one in attempts if one.task == "order.reminded"] == ["cancelled", "succeeded"]
+    assert [request.json() for request in mail.requests] == [{"order": 8}]
 
 
 def test_offers_are_asked_for_side_by_side(serve: Serve) -> None:
