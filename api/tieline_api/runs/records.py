@@ -10,7 +10,7 @@ import orjson
 
 from tieline_api.runs.model import KINDS
 from tieline_core.identity.ids import parse_id
-from tieline_protocol.approvals import MAX_COMMENT, STATES
+from tieline_protocol.approvals import MAX_COMMENT, MAX_NAME, STATES
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import (
     ENDED,
@@ -31,6 +31,8 @@ MAX_STEPS = 500
 MAX_STEPS_BYTES = 64 * 1024
 _MAX_NAME = 128
 _MAX_ID = 256
+_MAX_APPROVER = 2 * MAX_NAME + 3
+"""Of who answered an approval: a name for people, and that of the user in brackets."""
 _MAX_TEXT = 2048
 _MAX_BODY = 4096
 _MAX_ATTEMPT = 1_000_000
@@ -187,7 +189,7 @@ def _approval(approval: StepApproval) -> StepApproval:
     return StepApproval(
         id=_text(approval.id, _MAX_ID),
         state=approval.state if approval.state in STATES else "open",
-        by=_text(approval.by, _MAX_ID),
+        by=_text(approval.by, _MAX_APPROVER),
         at=_seconds(approval.at) if approval.at is not None else None,
         comment=_text(approval.comment, MAX_COMMENT),
     )

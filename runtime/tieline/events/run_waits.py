@@ -196,7 +196,7 @@ def _answered(approval: str, event: KeptEvent | None) -> StepApproval:
     return StepApproval(
         id=approval,
         state="approved" if answer.approved else "rejected",
-        by=answer.name or answer.by,
+        by=f"{answer.name} ({answer.by})" if answer.name not in ("", answer.by) else answer.by,
         at=answer.at,
         comment=answer.comment,
     )

@@ -9,7 +9,7 @@ from nats.aio.msg import Msg
 
 from tieline.errors import reason
 from tieline.events.engine.deliveries import Lease, Leases
-from tieline.events.engine.run_storage import RELEASED
+from tieline.events.engine.run_storage import RELEASED, RunState
 from tieline.events.engine.storage import EngineStorage
 from tieline.events.queue import DeliveryHandler, EventsUnavailableError
 from tieline.events.wait_store import OpenWait
@@ -135,9 +135,7 @@ class KeyedEvents:
                     await storage.schedule_token(key_hash, storage.clock())
                 await storage.remove_if_cancelled(metadata.run, storage.streams.waiting_key(key_hash))
                 return None
-        delivery = KeyedDelivery(
-            storage, lease, key_hash, sequence, metadata, head.data, has_state=state is not None
-        )
+        delivery = KeyedDelivery(storage, lease, key_hash, sequence, metadata, head.data, state=state)
         if crashed:
             # The pod that had the token died, most likely with this event.
             delivery.metadata = replace(metadata, interruptions=metadata.interruptions + 1)
@@ -156,13 +154,14 @@ class KeyedDelivery:
         metadata: EventMetadata,
         payload: bytes,
         *,
-        has_state: bool,
+        state: RunState | None,
     ) -> None:
         self._storage = storage
         self._lease = lease
         self.key_hash = key_hash
-        self._has_state = has_state
-        self._was_released = metadata.interruptions == RELEASED
+        self._has_state = state is not None
+        self._is_forgiven = metadata.interruptions == RELEASED or (state is not None and state.begins_waits)
+        """Whether what is kept excuses the death of the pod before this one. It excuses one."""
         self.sequence = sequence
         self.metadata = metadata
         self.payload = payload
@@ -187,7 +186,7 @@ class KeyedDelivery:
 
     async def begins(self, interruptions: int) -> None:
         """See Delivery."""
-        if interruptions or self._was_released:
+        if interruptions or self._is_forgiven:
             await self._save_state(replace(self.metadata, interruptions=interruptions), 0)
 
     async def done(self) -> None:
@@ -204,7 +203,9 @@ class KeyedDelivery:
         await storage.schedule_token(self.key_hash, until + self._lease.engine_ahead)
         if waits:
             await storage.waits.begin(waits)
-            await storage.runs.waits_have_begun(metadata.run)
+            if self.held:
+                # Else the state may be that of another pod, whose waits have not begun.
+                await storage.runs.waits_have_begun(metadata.run)
         waiting = storage.streams.waiting_key(self.key_hash)
         if await storage.remove_if_cancelled(metadata.run, waiting):
             await self.done()
