@@ -32,6 +32,7 @@ from tieline_operator.cache.indexers import (
     public_urls,
     ref,
 )
+from tieline_operator.workload.placement_policy import placement_annotation
 from tieline_operator.workload.public_urls import address_key
 
 _LINKABLE = frozenset({CredentialType.OAUTH2_CLIENT, CredentialType.CERTIFICATE})
@@ -97,7 +98,7 @@ def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
     """What others use of a namespace or of one of our own objects; changes of anything else enqueue nothing."""
     if resource == r.NAMESPACES:
         # Which organisation it is depends on the id that it carries, and on its age where nothing is recorded.
-        return labelled_id(obj), obj["metadata"]["creationTimestamp"]
+        return labelled_id(obj), obj["metadata"]["creationTimestamp"], placement_annotation(obj)
     # Nothing depends on the condition of a Project, which changes most often.
     condition = (find_condition(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})

@@ -34,6 +34,7 @@ from tieline_operator.workload import manifests
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.inputs import Workload, merged_runtime
 from tieline_operator.workload.packages import installer_objects, job, lock_file, packages_of
+from tieline_operator.workload.placement import PodPlacement, pod_placement
 from tieline_operator.workload.pod_template import REVISION_ANNOTATION
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
@@ -41,9 +42,11 @@ from tieline_operator.workload.secret_variables import SecretVariables, secret_v
 
 VARIABLE_MISSING = "SecretVariableMissing"
 """The reason where an environment variable cannot come from its Secret."""
+PLACEMENT_REFUSED = "PlacementRefused"
+"""The reason where pods may not run as the project says."""
 VERSION_NOT_FOUND = "VersionNotFound"
 TEMPLATE_NOT_FOUND = "TemplateNotFound"
-_MAY_BE_LATE = frozenset({VARIABLE_MISSING, VERSION_NOT_FOUND, TEMPLATE_NOT_FOUND})
+_MAY_BE_LATE = frozenset({VARIABLE_MISSING, PLACEMENT_REFUSED, VERSION_NOT_FOUND, TEMPLATE_NOT_FOUND})
 """Something that a deploy needs is not in the caches. It may have been created a moment before: each kind has its own
 watch, and they are not in step."""
 _LATE_SECONDS = 2.0
@@ -107,9 +110,17 @@ def plan_environment(
     target = _target(observed, environment, spec, current)
     workload = _workload(observed, environment, spec)
     variables = _secret_variables(observed, environment, workload)
-    workload = replace(workload, secret_variables=variables.given)
+    placement = _pod_placement(observed, environment, workload)
+    workload = replace(
+        workload,
+        secret_variables=variables.given,
+        placement=placement.effective,
+        mounted_secrets=placement.secrets,
+    )
     if variables.problems and not target.problem:
         target = replace(target, problem=Failure(VARIABLE_MISSING, variables.problem))
+    if placement.problems and not target.problem:
+        target = replace(target, problem=Failure(PLACEMENT_REFUSED, placement.problem))
     if environment.address_conflict and not target.problem:
         target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
     late_after = _late_after(target, actual.previous, now)
@@ -134,7 +145,9 @@ def plan_environment(
         workload,
         target,
         now,
-        held=bool(variables.problems) and not variables.withdrawn and workload.replicas > 0,
+        held=bool(variables.problems or placement.problems)
+        and not (variables.withdrawn or placement.withdrawn)
+        and workload.replicas > 0,
     )
 
 
@@ -148,7 +161,7 @@ def _with_manifests(
     *,
     held: bool,
 ) -> EnvironmentPlan:
-    """``held`` leaves the Deployment as it is: new pods would lack a variable."""
+    """``held`` leaves the Deployment as it is: new pods would lack a variable, or run where they should not."""
     objects: dict[Resource, Manifest] = {
         r.SERVICE_ACCOUNTS: manifests.service_account(workload),
         r.NETWORK_POLICIES: manifests.network_policy(workload),
@@ -399,6 +412,19 @@ def _secret_variables(
 ) -> SecretVariables:
     return secret_variables(
         workload.runtime,
+        project=workload.project,
+        environment=workload.environment,
+        secrets=observed.secrets,
+        deployment=environment.children.get(r.DEPLOYMENTS),
+    )
+
+
+def _pod_placement(
+    observed: ObservedProject, environment: ObservedEnvironment, workload: Workload
+) -> PodPlacement:
+    return pod_placement(
+        workload.runtime,
+        observed.placement_policy,
         project=workload.project,
         environment=workload.environment,
         secrets=observed.secrets,

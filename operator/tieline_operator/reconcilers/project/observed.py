@@ -90,7 +90,9 @@ class ObservedProject:
     """The ConfigMaps that hold versions' files, by name (metadata only)."""
     environments: Mapping[str, ObservedEnvironment]
     secrets: Mapping[str, SecretFacts] = field(default_factory=dict)
-    """By name: what is known of the Secrets that environment variables come from."""
+    """By name: what is known of the Secrets that environment variables and volumes come from."""
+    placement_policy: str = ""
+    """What an administrator sets about the organisation's pods, as the annotation of its Namespace has it."""
     connector: Object | None = None
     """The project's connector."""
     packages: ObservedPackages = field(default_factory=ObservedPackages)

@@ -31,6 +31,7 @@ from tieline_core.kubernetes.resources import (
     CONNECTORS,
     DEPLOYMENTS,
     JOBS,
+    NAMESPACES,
     NETWORK_POLICIES,
     PODS,
     PROJECT_VERSIONS,
@@ -74,6 +75,8 @@ from tieline_operator.reconcilers.uniqueness import cross_organisation_id_confli
 from tieline_operator.sources.flux_sources import Pending
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.packages import JOB_LABEL
+from tieline_operator.workload.placement import referenced_secrets as mounted_secrets
+from tieline_operator.workload.placement_policy import placement_annotation
 from tieline_operator.workload.pods import Failure, deployed_version
 from tieline_operator.workload.secret_variables import referenced_secrets
 
@@ -162,7 +165,8 @@ class ProjectReconciler:
             analyses=await self._analyses(key, versions, environments, source),
             config_maps=packs,
             environments=environments,
-            secrets=await secret_facts(cache, cache[SECRETS], namespace, _secrets_of_variables(project)),
+            secrets=await secret_facts(cache, cache[SECRETS], namespace, _secrets_of_code(project)),
+            placement_policy=placement_annotation(cache[NAMESPACES].get(None, namespace)),
             connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
             packages=self._packages(cache, namespace, label, versions),
             applied_by=applied_by(obj)[:MAX_RELEASE_TEXT],
@@ -267,10 +271,15 @@ class ProjectReconciler:
         return analyses
 
 
-def _secrets_of_variables(project: Project) -> set[str]:
-    """The names of the Secrets that environment variables of the project come from."""
+def _secrets_of_code(project: Project) -> set[str]:
+    """The names of the Secrets that environment variables and volumes of the project come from."""
     runtimes = (project.spec.runtime, *(item.runtime for item in project.spec.environments))
-    return {name for runtime in runtimes if runtime for name in referenced_secrets(runtime)}
+    return {
+        name
+        for runtime in runtimes
+        if runtime
+        for name in (*referenced_secrets(runtime), *mounted_secrets(runtime))
+    }
 
 
 def _runs_under_its_id(project: Project) -> bool:
