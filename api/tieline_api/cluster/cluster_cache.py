@@ -115,6 +115,7 @@ class ClusterCache:
         self.grants = cache(kube.CREDENTIAL_GRANTS)
         self.notification_channels = cache(kube.NOTIFICATION_CHANNELS)
         self.notifications = cache(kube.NOTIFICATIONS)
+        self.environments = cache(kube.ENVIRONMENTS)
         self.ordered = SortedLists(
             systems=self.systems,
             connections=self.connections,

@@ -34,6 +34,7 @@ PRIMARY_RESOURCES = (
     r.CREDENTIAL_GRANTS,
     r.NOTIFICATION_CHANNELS,
     r.NOTIFICATIONS,
+    r.ENVIRONMENTS,
 )
 CHILD_RESOURCES = (
     r.SERVICE_ACCOUNTS,
@@ -268,6 +269,7 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         "channel": _by(_ref("channelRef")),
         "environment": _by(*_ENVIRONMENT),
     },
+    r.ENVIRONMENTS: {BY_ID: _ID, "project": _by(_ref("projectRef"))},
     r.SECRETS: {"tokens-of": _tokens_of, BY_ACCOUNT: _account},
     r.NAMESPACES: {"organisation": _organisation},
     **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS), _CHILD),

@@ -89,8 +89,8 @@ class Workload:
 
     @property
     def selector(self) -> dict[str, str]:
-        """Labels that never change while the workload lives (a Deployment's selector is immutable)."""
-        return {"app.kubernetes.io/name": "tieline-environment", INSTANCE_LABEL: self.name}
+        """See ``selector``."""
+        return selector(self.name)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -102,6 +102,11 @@ class Workload:
             ENVIRONMENT_LABEL: self.environment,
             ENVIRONMENT_ID_LABEL: self.environment_id,
         }
+
+
+def selector(workload: str) -> dict[str, str]:
+    """Labels of pods that never change while the workload lives (a Deployment's selector is immutable)."""
+    return {"app.kubernetes.io/name": "tieline-environment", INSTANCE_LABEL: workload}
 
 
 def merged_runtime(base: Runtime, override: Runtime | None) -> Runtime:

@@ -106,7 +106,8 @@ def plan_environment(
     )
     if environment.choice.draft:
         gone = tuple(Deletion.of(resource, obj) for resource, obj in environment.children.items())
-        return EnvironmentPlan(desired=desired, actual=actual, deletions=gone)
+        shown = _environment_child(environment, _workload(observed, environment, spec))
+        return EnvironmentPlan(desired=desired, actual=actual, children=(shown,), deletions=gone)
     target = _target(observed, environment, spec, current)
     workload = _workload(observed, environment, spec)
     variables = _secret_variables(observed, environment, workload)
@@ -218,7 +219,11 @@ def _with_manifests(
     return replace(
         planned,
         desired=desired,
-        children=(*children, *_installers(observed, environment, workload, installs)),
+        children=(
+            _environment_child(environment, workload),
+            *children,
+            *_installers(observed, environment, workload, installs),
+        ),
         deletions=(*deletions, *_unused_installers(environment, installs)),
         renew_after=renew_after,
         packages_recheck=target.packages.recheck_after,
@@ -374,7 +379,7 @@ def _late_after(target: Target, previous: EnvironmentStatus | None, now: datetim
 def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
     project, config = observed.project, observed.config
     runtime = merged_runtime(project.spec.runtime, spec.runtime)
-    replicas = 1 if runtime.replicas is None else runtime.replicas
+    replicas = _scaled(environment) if runtime.replicas is None else runtime.replicas
     identifier = environment_id(project.id, spec.name)
     name = environment.workload
     return Workload(
@@ -405,6 +410,20 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
             config.exposure.tls_secret, _url_values(project, spec.name, name, environment.children)
         ),
     )
+
+
+def _environment_child(environment: ObservedEnvironment, workload: Workload) -> Child:
+    return Child(
+        resource=r.ENVIRONMENTS, desired=manifests.environment(workload), actual=environment.environment
+    )
+
+
+def _scaled(environment: ObservedEnvironment) -> int:
+    """The number of pods that somebody has set on the Environment."""
+    if environment.environment is None:
+        return 1
+    replicas: int = environment.environment["spec"].get("replicas", 1)
+    return replicas
 
 
 def _secret_variables(

@@ -51,6 +51,8 @@ class ObservedEnvironment:
     """The name of all its objects."""
     children: Mapping[Resource, Object]
     """Its objects of that name, without those of other owners."""
+    environment: Object | None = None
+    """Its Environment."""
     pods: Sequence[Object] = ()
     templates: frozenset[str] = frozenset()
     """Names of its connection templates."""

@@ -19,6 +19,7 @@ from tieline_core.identity.names import (
     ENVIRONMENT_LABEL,
     INSTANCE_LABEL,
     engine_credentials_name,
+    environment_object_name,
     label_value,
     packages_name,
     workload_name,
@@ -30,6 +31,7 @@ from tieline_core.kubernetes.resources import (
     CONNECTION_TEMPLATES,
     CONNECTORS,
     DEPLOYMENTS,
+    ENVIRONMENTS,
     JOBS,
     NAMESPACES,
     NETWORK_POLICIES,
@@ -171,7 +173,7 @@ class ProjectReconciler:
             packages=self._packages(cache, namespace, label, versions),
             applied_by=applied_by(obj)[:MAX_RELEASE_TEXT],
             orphaned_children=_orphaned_children(
-                cache, project, label, {item.workload for item in environments.values()}
+                cache, project, label, {name: item.workload for name, item in environments.items()}
             ),
         )
 
@@ -308,11 +310,15 @@ def _environment(
         for item in cache[CONNECTION_TEMPLATES].by_index("environment", index_key)
         if not is_terminating(item)
     ]
+    shown = cache[ENVIRONMENTS].get(namespace, environment_object_name(project.name, name))
+    if shown is not None and (is_terminating(shown) or not may_write(shown, uid, labels)):
+        shown = None
     return ObservedEnvironment(
         name=name,
         choice=choice,
         workload=workload,
         children=children,
+        environment=shown,
         pods=[pod for pod in pods if _is_pod_of(pod, workload, name)],
         templates=frozenset(item["spec"]["name"] for item in templates),
         connection_problem=_connection_problem(templates),
@@ -350,9 +356,19 @@ def _is_pod_of(pod: Object, workload: str, environment: str) -> bool:
 
 
 def _orphaned_children(
-    cache: ClusterCache, project: Project, label: str, names: Collection[str]
+    cache: ClusterCache, project: Project, label: str, workloads: Mapping[str, str]
 ) -> list[tuple[Resource, Object]]:
-    return [
+    """``workloads`` are those of the environments that there are."""
+    names = set(workloads.values())
+    shown = {environment_object_name(project.name, name) for name in workloads}
+    strays = [
+        (ENVIRONMENTS, obj)
+        for obj in cache[ENVIRONMENTS].by_index("project", joined(project.namespace, project.name))
+        if obj["metadata"]["name"] not in shown
+        and not is_terminating(obj)
+        and is_owned(obj, project.metadata.uid)
+    ]
+    return strays + [
         (resource, obj)
         for resource in CHILD_RESOURCES
         for obj in cache[resource].by_index("project", label)
