@@ -47,13 +47,21 @@ _ADMINISTERED = (
     "apikeys",
     "rolebindings",
 )
+_SCALED = _READ | {"update", "patch"}
+"""On environments, which Projects make and delete."""
+CHANGE_PROJECTS = Permission("patch", "projects")
 ROLES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "tieline-viewer": {"*": _READ},
     "tieline-editor": {
         **dict.fromkeys(_EDITABLE, _WRITE),
         **dict.fromkeys(frozenset(_ADMINISTERED) - frozenset(_EDITABLE), _READ),
+        "environments": _SCALED,
     },
-    "tieline-admin": {**dict.fromkeys(_ADMINISTERED, _WRITE), "connections": _WRITE | {"expose"}},
+    "tieline-admin": {
+        **dict.fromkeys(_ADMINISTERED, _WRITE),
+        "connections": _WRITE | {"expose"},
+        "environments": _SCALED,
+    },
 }
 """The verbs on our kinds of each ClusterRole in ``deploy/``, from the fewest rights to the most; a test compares."""
 
@@ -65,7 +73,7 @@ def permissions_of(role: str) -> tuple[Permission, ...]:
     everywhere = rules.get("*", frozenset())
     return tuple(
         Permission(verb, resource)
-        for resource in _ADMINISTERED
+        for resource in (*_ADMINISTERED, "environments")
         for verb in sorted(named.get(resource, frozenset()) | everywhere)
     )
 

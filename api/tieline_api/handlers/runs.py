@@ -18,7 +18,8 @@ from tieline_api.runs.model import Attempt, AttemptPage, Run
 from tieline_api.schemas import runs as rest
 from tieline_api.use_cases import bulk_run_actions, run_actions
 from tieline_api.use_cases.run_actions import why_not_again
-from tieline_api.views.project_lookup import require_project
+from tieline_api.views.activation_lookup import find_environment
+from tieline_api.views.project_lookup import environment_object, require_project
 from tieline_api.views.run_lookup import (
     ShownRuns,
     environments_of,
@@ -142,12 +143,19 @@ def _attempt(attempt: Attempt, version: rest.VersionOfRun | None) -> rest.RunAtt
     )
 
 
+async def _environment_of_run(call: Call[rest.RunQuery, object]) -> tuple[str, ...]:
+    run, _ = await require_run(call)
+    found = find_environment(call, run.environment)
+    return (environment_object(found.project, found.name),) if found else ()
+
+
 @OPERATIONS.add(
     "POST",
     f"{RUN}/replay",
     id="replayRun",
     summary="Run a run again",
     permissions=permission("patch", "projects"),
+    by_environment=_environment_of_run,
     body_optional=True,
     size=BodyKind.EVENT,
     keeps_body=True,
@@ -172,6 +180,7 @@ async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply[rest.R
     id="cancelRun",
     summary="Cancel a run",
     permissions=permission("patch", "projects"),
+    by_environment=_environment_of_run,
     success=202,
 )
 async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply[None]:
@@ -187,6 +196,7 @@ async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply[None]:
     id="discardRun",
     summary="Discard the dead letter of a run",
     permissions=permission("patch", "projects"),
+    by_environment=_environment_of_run,
     success=202,
 )
 async def discard_run(call: Call[rest.RunQuery, None]) -> Reply[None]:

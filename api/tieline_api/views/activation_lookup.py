@@ -20,6 +20,7 @@ from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.evaluation.verdicts import Verdict
 from tieline_core.identity.ids import environment_id, object_id, parse_id, static_activation_id
+from tieline_core.identity.names import environment_object_name
 from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.activations import in_effect
 
@@ -62,6 +63,12 @@ def find_environment(call: AnyCall, identifier: str) -> EnvironmentRef | None:
             if environment_id(object_id(project), name) == canonical:
                 return EnvironmentRef(project=project, name=name, id=canonical)
     return None
+
+
+async def environment_object_in_path(call: AnyCall) -> tuple[str, ...]:
+    """The name of the Environment of the environment in the path."""
+    environment = environment_in_path(call)
+    return (environment_object_name(environment.project["metadata"]["name"], environment.name),)
 
 
 def environment_in_path(call: AnyCall) -> EnvironmentRef:
