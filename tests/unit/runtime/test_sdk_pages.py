@@ -77,6 +77,8 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def credit(": test_a_credit_has_the_limit_that_finance_has_approved,
         "async def approved_refund": test_a_refund_is_paid_once_somebody_approves_it,
         "async def trip_planned": test_offers_are_asked_for_side_by_side,
+        "async def subscription_ordered": test_a_subscription_is_charged_with_and_without_the_patch,
+        "def test_subscriptions_from": test_a_subscription_is_charged_with_and_without_the_patch,
         "async def deliver": test_the_pages_test_of_a_delivery_passes,
         "def test_an_erp_that_is_away": test_the_pages_test_of_a_delivery_passes,
         "async def trip_ordered": test_a_trip_is_cancelled_in_reverse_when_a_part_is_refused,
@@ -370,6 +372,22 @@ def test_offers_are_asked_for_side_by_side(serve: Serve) -> None:
     project.advance(timedelta(minutes=5))
     assert hotels.requests[-1].json() == {"place": "oslo", "price": 80}
     assert [request.path for request in hotels.requests].count("/offers/rome") == 1
+
+
+def test_a_subscription_is_charged_with_and_without_the_patch(serve: Serve) -> None:
+    project = serve(example("async def subscription_ordered"))
+    erp, bank = project.connection("erp"), project.connection("bank")
+    erp.on("GET", "/stock/tea").answer(json={"left": 7})
+    erp.on("PUT", "/reservations/A-2").answer(204)
+    bank.on("PUT", "/charges/A-2").answer(204)
+    project.publish("subscription.ordered", {"id": "A-2", "product": "tea"})
+    project.advance(timedelta(days=15))
+    assert [request.path for request in erp.requests] == ["/stock/tea", "/reservations/A-2"]
+    module: dict[str, Callable[[Project], None]] = {}
+    exec(compile(example("def test_subscriptions_from"), "docs/sdk/deploying.md", "exec"), module)
+    erp.requests.clear()
+    bank.requests.clear()
+    module["test_subscriptions_from_before_the_patch_are_charged"](project)
 
 
 def test_the_pages_test_of_a_delivery_passes(serve: Serve) -> None:
