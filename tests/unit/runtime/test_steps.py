@@ -401,8 +401,7 @@ async def test_patches_can_be_added_and_removed_later() -> None:
     answers: list[tuple[str, bool]] = []
 
     async def code_with(code: Code, *, patches: tuple[str, ...]) -> None:
-        for name in patches:
-            answers.append((name, await code.steps.patched(name)))
+        answers.extend([(name, await code.steps.patched(name)) for name in patches])
         await code.steps.sleep("pause", 60)
 
     run = Run()
