@@ -1,6 +1,7 @@
 """The examples of docs/sdk/ do what the pages say."""
 
 import ast
+import base64
 import dataclasses
 import json
 import os
@@ -23,7 +24,10 @@ from tieline import Retry
 from tieline.cli.type_stubs import variables_types
 from tieline.configuration.api_tokens import AccessTokens
 from tieline.configuration.snapshot import Connection
+from tieline.server.sleeper_replay import SleeperReplay
+from tieline.server.sleeping_runs import SleepingRun, sleeping_run
 from tieline.testing import ApprovalRefusedError, AskedApproval, Project
+from tieline.testing.isolation import loaded
 from tieline_protocol.runtime_image import HOLDS
 
 FOLDER = Path(__file__).parents[3] / "docs" / "sdk"
@@ -388,6 +392,43 @@ def test_a_subscription_is_charged_with_and_without_the_patch(serve: Serve) -> N
     erp.requests.clear()
     bank.requests.clear()
     module["test_subscriptions_from_before_the_patch_are_charged"](project)
+
+
+async def test_a_migration_of_steps_is_judged_as_the_page_says(tmp_path: Path) -> None:
+    migrated = example("async def subscription_ordered")
+    patch = '    if await ctx.patched("check the stock"):\n        await ctx.step("check"'
+    assert patch in migrated
+    verdicts = []
+    for code in (migrated.replace(patch, '    await ctx.step("check"'), migrated):
+        (tmp_path / "main.py").write_text(code)
+        with loaded(tmp_path) as (_, tasks):
+            replay = SleeperReplay(tmp_path, tasks)
+            verdicts.append((await replay.replay(subscription_that_sleeps())).verdict)
+            replay.close()
+    assert verdicts == ["stops", "continues"]
+
+
+def subscription_that_sleeps() -> SleepingRun:
+    """A run from before the check of the stock."""
+    steps = [
+        {
+            "name": name,
+            "occurrence": 1,
+            "place": place,
+            "work": "",
+            "version": "v1",
+            "result": result,
+        }
+        for place, name, result in ((1, "reserve", "null"), (2, "sleep: until the trial ends", "1"))
+    ]
+    return sleeping_run(
+        {
+            "metadata": {"run": "01A", "kind": "event", "task": "subscription.ordered", "queued_at": 1.0},
+            "payload": base64.b64encode(b'{"id": "A-1", "product": "tea"}').decode(),
+            "steps": steps,
+            "outcomes": [],
+        }
+    )
 
 
 def test_the_pages_test_of_a_delivery_passes(serve: Serve) -> None:
