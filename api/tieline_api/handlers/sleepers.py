@@ -1,10 +1,10 @@
 """Runs that wait, to be replayed against the code of a deploy."""
 
 from tieline_api.auth.permissions import permission
-from tieline_api.conversion.sleepers import sleepers_to_rest
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.schemas import sleepers as rest
 from tieline_api.views.activation_lookup import environment_in_path
+from tieline_api.views.sleepers import sleepers_to_rest
 from tieline_protocol.event_streams import EventStreams
 
 OPERATIONS = Operations("Runs and events")

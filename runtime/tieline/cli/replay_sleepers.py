@@ -80,7 +80,8 @@ def _answers(text: str) -> dict[int, dict[str, Any]]:
 
 
 def _unknown(run: Mapping[str, Any], why: str) -> dict[str, Any]:
-    metadata = run.get("metadata") or {}
+    metadata = run.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     about = {name: str(metadata.get(name, "")) for name in ("run", "task")}
     return {**about, "verdict": "unknown", "reason": why, "location": ""}
 

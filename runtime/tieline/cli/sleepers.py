@@ -18,6 +18,12 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Found:
+    total: int
+    items: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SleepersReport:
     """What becomes of the runs that wait in an environment."""
 
@@ -111,12 +117,17 @@ def require_sleepers_of_files(
         _require(_replayed(environment, found, code, packages=packages), force=force)
 
 
-def _sleepers(remote: Client, environment: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = remote.get(f"environments/{environment['id']}/sleepers", first=_MOST)
-    return found
+def _sleepers(remote: Client, environment: Mapping[str, Any]) -> _Found:
+    found = remote.get(f"environments/{environment['id']}/sleepers", first=_MOST)
+    match found:
+        case {"items": list(items)} if all(isinstance(one, dict) for one in items):
+            total = found.get("totalCount", len(items))
+            if isinstance(total, int):
+                return _Found(total=total, items=items)
+    raise CommandError("The answer about the runs that wait cannot be read")
 
 
-def _known_sleepers(remote: Client, environment: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _known_sleepers(remote: Client, environment: Mapping[str, Any]) -> _Found | None:
     """None for none. While the event engine is away they cannot be asked; what runs must still be replaceable."""
     try:
         found = _sleepers(remote, environment)
@@ -125,17 +136,16 @@ def _known_sleepers(remote: Client, environment: Mapping[str, Any]) -> Mapping[s
             raise
         note(f"warning: the runs that wait cannot be asked now: {error}")
         return None
-    return found if found.get("totalCount") else None
+    return found if found.total else None
 
 
 def _replayed(
-    environment: Mapping[str, Any], found: Mapping[str, Any], code: Path, *, packages: Path | None
+    environment: Mapping[str, Any], found: _Found, code: Path, *, packages: Path | None
 ) -> SleepersReport:
-    items = list(found.get("items") or [])
     return SleepersReport(
         environment=environment["name"],
-        total=int(found.get("totalCount") or 0),
-        answers=replay_in_subprocess(code, items, packages=packages) if items else (),
+        total=found.total,
+        answers=replay_in_subprocess(code, found.items, packages=packages) if found.items else (),
     )
 
 

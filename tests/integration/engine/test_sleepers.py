@@ -17,9 +17,9 @@ from tests.harness.session.waiting import eventually_async
 from tests.integration.engine.running_history import replica
 from tests.integration.engine.test_waits import publish
 from tieline.cli.replay_sleepers import replay_in_subprocess
-from tieline_api.conversion.sleepers import sleepers_to_rest
 from tieline_api.runs import sleepers
 from tieline_api.runs.sleepers import FoundSleepers, Sleepers
+from tieline_api.views.sleepers import sleepers_to_rest
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
 

@@ -130,6 +130,26 @@ def test_a_deploy_goes_on_with_a_warning_while_the_engine_is_away(
     assert "warning: the runs that wait cannot be asked now" in errors
 
 
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ([], "cannot be read"),
+        ({"totalCount": "many", "items": []}, "cannot be read"),
+        ({"totalCount": 1, "items": ["run"]}, "cannot be read"),
+        ({"totalCount": 1, "items": [{"metadata": 7, "steps": 1}]}, "could not be judged"),
+    ],
+)
+def test_odd_answers_are_no_defect(
+    remote: Remote, tieline: Tieline, code: Path, answer: Any, says: str
+) -> None:
+    remote.sleepers = 200, answer, {}
+    _, output, errors = tieline(
+        "check", str(write(code, "book")), "--sleeping", "production", "--project", "p"
+    )
+    assert says in output + errors
+    assert "Traceback" not in errors
+
+
 def test_a_rollback_says_which_runs_stop_and_goes_on(remote: Remote, tieline: Tieline) -> None:
     remote.files = [{"filename": "main.py", "content": CODE.format(step="book")}]
     ended, _, errors = tieline("rollback", "--to", "v1", "--project", "p", "--yes", "--wait", "0")
