@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from tieline_api.engine.requests import EngineRequests
 from tieline_core.engine.stored_messages import EngineReadError, ReadLimits, StoredMessage, read_subject
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.approvals import wait_name
-from tieline_protocol.event_streams import STEP_HEADER, EventStreams, subject_parts
+from tieline_protocol.event_streams import STEP_HEADER, EventStreams, hashed, subject_parts
 from tieline_protocol.events import EventMetadata, InvalidEventError
 from tieline_protocol.waits import TIMED_OUT
 
@@ -28,8 +28,12 @@ _AT_ONCE = 4
 _STEP_PARTS, _OUTCOME_PARTS = 5, 4
 
 
+class _EndedError(Exception):
+    """The run has ended meanwhile."""
+
+
 class _NotReadError(Exception):
-    """A run that is not handed out: it has ended meanwhile, is too large, or cannot be read."""
+    """A run that is not handed out: it is too large, or cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,22 +107,44 @@ class Sleepers:
             return FoundSleepers(runs=(), total=0)
         # Code of the environment may write there, too.
         known = sorted(run for claim in claims if parse_id(run := subject_parts(claim)[0]) == run)
-        found = await asyncio.gather(*(self._read(engine, streams, run) for run in spread(known, most)))
         runs: list[Sleeper] = []
-        left = MOST_BYTES
-        for one in found:
-            if one is not None and one.size <= left:
-                left -= one.size
-                runs.append(one)
-        gone = sum(one is None for one in found)
-        return FoundSleepers(runs=runs, total=max(len(known) - gone, len(runs)))
+        left, ended = MOST_BYTES, 0
+        # Not by age: what does not fit would be the youngest.
+        for batch in batched(sorted(spread(known, most), key=hashed), _AT_ONCE):
+            found = await asyncio.gather(
+                *(self._read(engine, streams, run) for run in batch), return_exceptions=True
+            )
+            ended += sum(isinstance(one, _EndedError) for one in found)
+            for one in found:
+                if isinstance(one, Sleeper):
+                    left -= one.size
+                    if left >= 0:
+                        runs.append(one)
+                elif not isinstance(one, _EndedError | _NotReadError):
+                    raise one
+            if left < 0:
+                # The records of further runs would take memory for nothing.
+                break
+        runs.sort(key=lambda one: str(one.event.metadata["run"]))
+        return FoundSleepers(runs=runs, total=len(known) - ended)
 
-    async def _read(self, engine: EngineRequests, streams: EventStreams, run: str) -> Sleeper | None:
+    async def _read(self, engine: EngineRequests, streams: EventStreams, run: str) -> Sleeper:
+        """Raises _EndedError and _NotReadError."""
         async with self._at_once:
             try:
                 return await _sleeper(engine, streams, run)
-            except (_NotReadError, NoStreamError):
-                return None
+            except NoStreamError:
+                raise _EndedError from None
+
+
+def batched(runs: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """In parts of at most ``size``.
+
+    >>> list(batched(["a", "b", "c"], 2))
+    [['a', 'b'], ['c']]
+    """
+    for start in range(0, len(runs), size):
+        yield runs[start : start + size]
 
 
 def spread(runs: Sequence[str], most: int) -> Sequence[str]:
@@ -149,7 +175,7 @@ async def _sleeper(engine: EngineRequests, streams: EventStreams, run: str) -> S
 
 
 async def _event(engine: EngineRequests, streams: EventStreams, run: str) -> RecordedEvent:
-    """The run's event, wherever it waits. Raises _NotReadError where it is nowhere: the run has ended."""
+    """The run's event, wherever it waits. Raises _EndedError where it is nowhere."""
     for stream, subject in (
         (streams.later, streams.waiting(run)),
         (streams.later, streams.due(run)),
@@ -159,7 +185,7 @@ async def _event(engine: EngineRequests, streams: EventStreams, run: str) -> Rec
         message = await engine.first_at(stream, subject)
         if message is not None:
             return _recorded(message)
-    raise _NotReadError
+    raise _EndedError
 
 
 async def _messages(engine: EngineRequests, streams: EventStreams, run: str) -> Sequence[StoredMessage]:

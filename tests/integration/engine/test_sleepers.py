@@ -177,3 +177,15 @@ async def test_what_hostile_code_records_is_left_out(sleeping: Sleeping) -> None
     await jetstream.publish(streams.steps_claim("nobody"), b"")
     found = await sleeping.found()
     assert [one.event.payload for one in found.runs] == [b'{"id": "good"}']
+    assert found.total == 2, "the other one was not looked at"
+
+
+async def test_a_run_that_has_ended_is_none(sleeping: Sleeping) -> None:
+    environment = sleeping.environment
+    await publish(environment, "order", id="ends")
+    (asleep,) = (await sleeping.until_asleep(2)).runs
+    run = asleep.event.metadata["run"]
+    await environment.admin.jetstream().purge_stream(
+        environment.streams.later, subject=environment.streams.waiting(run)
+    )
+    assert await sleeping.found() == FoundSleepers(runs=[], total=0)
