@@ -149,6 +149,33 @@ async def test_the_next_version_is_asked_what_it_does_with_the_sleepers(sleeping
     assert "check" not in sleeping.environment.lines()
 
 
+PATCHED = CODE.replace(
+    NUMBER,
+    NUMBER
+    + '    if await ctx.patched("check"):\n        await ctx.step("check", write, f"check {number}")\n',
+)
+
+
+async def test_a_deploy_with_a_patch_lets_old_and_new_runs_end(sleeping: Sleeping) -> None:
+    environment = sleeping.environment
+    await publish(environment, "order", id="paid")
+    await sleeping.until_asleep(2)
+    environment.stop()
+    environment.code = PATCHED.replace('"pause", timedelta(days=1)', '"pause", 0.1')
+    environment.pod(version="v2")
+    await publish(environment, "paid", id="paid")
+    await publish(environment, "order", id="new")
+    for number in ("paid", "new"):
+        await environment.until_written(f"ship {number}")
+    assert sorted(environment.lines()) == [
+        "check new",
+        "reserve new",
+        "reserve paid",
+        "ship new",
+        "ship paid",
+    ]
+
+
 async def test_of_many_sleepers_some_are_chosen(sleeping: Sleeping, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(6):
         await publish(sleeping.environment, "order", id=f"{number}")
