@@ -62,6 +62,8 @@ TTL = "Nats-TTL"
 """The header with how long JetStream keeps a message."""
 EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 """The header with the number of the subject's last message; 0 where there must be none."""
+STEP_HEADER = "Tieline-Step"
+"""The header of a step's result with its name, hash of work and version, as JSON in ASCII."""
 API_CLIENT = "tieline-api"
 """The name of the API's clients."""
 

@@ -21,7 +21,7 @@ from tieline.events.queue import NoEvents
 from tieline.events.run_approvals import ApprovalAnswer, Question
 from tieline.events.run_events import RunEvents
 from tieline.events.side_by_side import side_by_side
-from tieline.events.steps import RunSteps, StepsNotAvailableError, work_of
+from tieline.events.steps import PatchAnswer, RunSteps, StepsNotAvailableError, work_of
 from tieline.execution.background import BackgroundWork, Work
 from tieline.execution.tags import TagValue, add_tag, background_tags
 from tieline.http_client.session import Session, fetch
@@ -433,6 +433,23 @@ class Context(Generic[V]):
         ...     )
         """
         return await side_by_side(work)
+
+    def patched(self, name: str) -> PatchAnswer:
+        """Whether this run takes changed code: ``if await ctx.patched("name"):`` the new code, ``else`` the old one.
+
+        It is True for runs that come here for the first time, and False for those whose recorded steps have passed this
+        place without the patch. The first answer is recorded for the run, under the name: all attempts get it, also in
+        a loop. Call it in the task's own function, not in what runs side by side. Remove the old code when no run from
+        before the patch waits any more.
+
+        Raises ValueError for a name of more than 190 characters, and the errors of ``step``.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     if await ctx.patched("check the stock"):
+        ...         await ctx.step("stock", fetch_order, event.payload["id"])
+        ...     await ctx.step("book", book, event.payload)
+        """
+        return PatchAnswer(lambda: self.steps.patched(name).__await__())
 
     @property
     def steps(self) -> RunSteps:

@@ -4,6 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+PATCH = "patch: "
+"""Begins the names of the steps that keep answers of ``Context.patched``."""
+
 
 class RunTakenOver(BaseException):
     """Ends a run that another pod may have begun with meanwhile: it must not record anything."""

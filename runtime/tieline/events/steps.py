@@ -18,24 +18,25 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
 from tieline.errors import TielineError, reason
 from tieline.events.retry import Reject
-from tieline.events.run_store import KeptStep, RunStore, RunTakenOver, StepPlace, StepsClaim
+from tieline.events.run_store import PATCH, KeptStep, RunStore, RunTakenOver, StepPlace, StepsClaim
 from tieline.plain_json import encode
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.run_records import StepApproval, StepRecord
 
 MAX_STEPS = 1000
 MAX_RESULT_BYTES = 1024 * 1024
+MAXPATCH_NAME = 190
 
 current_step: ContextVar[str | None] = ContextVar("tieline_step", default=None)
 """The idempotency key of the step that the running code is in."""
@@ -116,6 +117,21 @@ class BegunStep:
             current_step.reset(token)
 
 
+class PatchAnswer(Awaitable[bool]):
+    """What ``Context.patched`` returns. Without ``await`` it would always be true, so it refuses to be a condition."""
+
+    def __init__(self, ask: Callable[[], Generator[Any, None, bool]]) -> None:
+        self._ask = ask
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        """Asks."""
+        return self._ask()
+
+    def __bool__(self) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError("ctx.patched needs await: `if await ctx.patched(...):`")
+
+
 class RunSteps:
     """The steps of one attempt."""
 
@@ -142,6 +158,8 @@ class RunSteps:
         self._may_have_results = may_have_results
         self._claim: StepsClaim | None = None
         self._writing = asyncio.Lock()
+        self._patching = asyncio.Lock()
+        self._patches: dict[str, bool] = {}
         self._version = version
         self._names: Counter[str] = Counter()
         self._task = asyncio.current_task()
@@ -280,6 +298,36 @@ class RunSteps:
         until = float(await self.finish(step, self._clock() + seconds))
         if until > self._clock():
             raise SuspendedRun(until)
+
+    async def patched(self, name: str) -> bool:
+        """Whether the run takes the code of a patch: False where recorded steps have passed the place without it.
+
+        The first answer is recorded, and is the one of all attempts. It has no place in the sequence, so that the
+        question can be added to code and removed from it under waiting runs. Raises as ``begin``.
+        """
+        if not isinstance(name, str) or not 1 <= len(name) <= MAXPATCH_NAME:
+            raise ValueError(
+                f"The name of a patch is a text of 1 to {MAXPATCH_NAME} characters, not {name!r}"
+            )
+        async with self._patching:
+            if name not in self._patches:
+                step = await self.begin(PATCH + name, in_order=False)
+                is_new = step.result is None and not await self._is_passed()
+                self._patches[name] = bool(await self.finish(step, is_new))
+        return self._patches[name]
+
+    async def _is_passed(self) -> bool:
+        """Whether an attempt of other code has recorded steps that come after this place."""
+        ahead = list(self._recorded.values())
+        if any(one.place for one in ahead):
+            return True
+        claim = await self._claimed()
+        for one in ahead:
+            # Attempts of this version would have recorded the answer before they passed.
+            kept = await self._runs.step_result(self._run, one, claim=claim)
+            if kept.version != self._version and not kept.name.startswith(PATCH):
+                return True
+        return False
 
     async def _claimed(self) -> StepsClaim:
         """Raises EventsUnavailableError, or RunTakenOver."""

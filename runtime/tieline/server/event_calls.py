@@ -48,14 +48,16 @@ class EventCalls:
         timeout: float,
         version: str,
         clock: Callable[[], float],
+        make_steps: Callable[..., RunSteps] = RunSteps,
     ) -> None:
-        """``timeout`` is in seconds, for tasks that have none of their own."""
+        """``timeout`` is in seconds, for tasks that have none of their own. ``make_steps`` is called as RunSteps."""
         self._calls = calls
         self._tasks = tasks
         self._queue = queue
         self._timeout = timeout
         self._version = version
         self._clock = clock
+        self._make_steps = make_steps
 
     async def call(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
         """What the code raised; None when it succeeded. Raises SuspendedRun."""
@@ -103,7 +105,7 @@ class EventCalls:
             raise NotInThisVersionError(
                 f"Version {self._version} has no task {metadata.task!r}; deploy one that has it, or replay the event"
             )
-        attempt.steps = RunSteps(
+        attempt.steps = self._make_steps(
             self._queue.runs,
             metadata.run,
             may_have_results=metadata.has_steps or attempt.number > 1,

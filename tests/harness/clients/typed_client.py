@@ -81,6 +81,7 @@ from tests.harness.clients.answers.runs import (
     RunDetail,
     Runs,
     RunsAffected,
+    SleepingRuns,
 )
 from tests.harness.clients.answers.users import (
     Activation,
@@ -213,6 +214,7 @@ ANSWERS: Mapping[str, Any] = {
     "listReleases": Releases,
     "getRelease": ReleaseDetail,
     "publishEvent": EventAccepted,
+    "listSleepers": SleepingRuns,
 }
 """What clients read of an operation's good answer, by the operation's id."""
 

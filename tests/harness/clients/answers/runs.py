@@ -222,6 +222,33 @@ class Backlog(Strict):
     more: bool | None = None
 
 
+class SleepingStep(Strict):
+    name: str
+    occurrence: int
+    place: int
+    work: str
+    version: str
+    result: str
+
+
+class SleepingOutcome(Strict):
+    wait: str
+    metadata: dict[str, Any] | None = None
+    payload: str
+
+
+class SleepingRun(Strict):
+    metadata: dict[str, Any]
+    payload: str
+    steps: list[SleepingStep]
+    outcomes: list[SleepingOutcome]
+
+
+class SleepingRuns(Strict):
+    total_count: int
+    items: list[SleepingRun]
+
+
 class Comparison(Strict):
     current: int
     past: int
