@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tieline.events.queue import EventsUnavailableError
 from tieline.testing import Project
 from tieline_protocol.child_runs import (
     ENDED_TASK,
@@ -326,3 +327,25 @@ def test_a_parent_travels_with_its_child() -> None:
     metadata = EventMetadata(run="R", kind="event", task=ENDED_TASK, queued_at=1.0, parent=parent)
     assert EventMetadata.parse({"Tieline-Event": metadata.header()}) == metadata
     assert child_index("a") != child_index("b")
+
+
+@pytest.mark.parametrize("sleeps", [True, False], ids=["that waits", "that has ended"])
+def test_a_child_whose_start_was_not_recorded_is_not_started_again(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, sleeps: bool
+) -> None:
+    project = loaded()
+    save, failed = project._queue.runs.save_step, []
+
+    async def fail_once(run: str, step: Any, *, claim: Any) -> None:
+        if step.name == "run: invoice.create" and not failed:
+            failed.append(run)
+            raise EventsUnavailableError("the engine is away")
+        await save(run, step, claim=claim)
+
+    monkeypatch.setattr(project._queue.runs, "save_step", fail_once)
+    project.publish("order.placed", {"id": 7, "sleeps": sleeps})
+    project.run_events()
+    assert failed and len(project.module.made) == 1
+    project.advance(timedelta(hours=20))
+    assert project.waiting_events == (2 if sleeps else 0)
+    assert len(project.module.made) == 1

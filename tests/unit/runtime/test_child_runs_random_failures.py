@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.simulated_engine import LEASE, SimulatedEngine, SimulatedPod
+from tests.unit.runtime.simulated_engine import LEASE, STREAMS, SimulatedEngine, SimulatedPod, connection_to
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.event import EventTask
 from tieline.events.publisher import Publisher
@@ -34,6 +34,20 @@ async def _nothing(*_given: Any) -> None:
     """Stands for the code of a task, which the simulation calls itself."""
 
 
+class StrictQueue(EngineQueue):
+    """Refuses to start what waits for its time."""
+
+    def __init__(self, engine: SimulatedEngine) -> None:
+        super().__init__(connection_to(engine), lease=LEASE, clock=engine.clock)
+        self._engine = engine
+
+    async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
+        waits = STREAMS.waiting(metadata.run) in self._engine.later.messages
+        stored = await super().publish(metadata, payload, until=until)
+        assert not (stored and waits), "a child was started that waited"
+        return stored
+
+
 class Simulation:
     """Parents with two children each, of which some have a child, fail, or take long."""
 
@@ -56,10 +70,11 @@ class Simulation:
 
     async def code(self, waits: RunWaits, attempt: Attempt) -> None:
         metadata = attempt.metadata
+        queue = StrictQueue(self.engine)
         children = RunChildren(
             waits,
-            Publisher(SimulatedPod(self.engine, self.code, []).queue, self._tasks, clock=self.engine.clock),
-            SimulatedPod(self.engine, self.code, []).queue,
+            Publisher(queue, self._tasks, clock=self.engine.clock),
+            queue,
             metadata=metadata,
             key_hash=attempt.delivery.key_hash,
         )
