@@ -62,7 +62,9 @@ class ChildEnd:
 
     def encode(self) -> bytes:
         """The payload of its event."""
-        return json.dumps({name: value for name, value in vars(self).items() if value not in (None, "")}).encode()
+        return json.dumps(
+            {name: value for name, value in vars(self).items() if value not in (None, "")}
+        ).encode()
 
     @classmethod
     def decode(cls, content: bytes) -> Self:

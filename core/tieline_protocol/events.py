@@ -69,7 +69,9 @@ class ParentRun:
         run, key_hash, depth = content["run"], content.get("key_hash"), content["depth"]
         keys = tuple(content.get("keys", ()))
         texts = (run, *keys, *([] if key_hash is None else [key_hash]))
-        if type(depth) is not int or not all(isinstance(text, str) and _TOKEN.fullmatch(text) for text in texts):
+        if type(depth) is not int or not all(
+            isinstance(text, str) and _TOKEN.fullmatch(text) for text in texts
+        ):
             raise TypeError("no parent")
         return cls(run=run, key_hash=key_hash, depth=depth, keys=keys)
 

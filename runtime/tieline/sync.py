@@ -369,9 +369,7 @@ class SyncContext(Generic[V]):
     ) -> Any:
         """Start a run of ``@integration.event(task)``, and return what its code returned; see Context.run."""
         place = Place(in_order=get_ident() == run_thread.get(), handles_error=sys.exception() is not None)
-        child = self._context._events.run(
-            task, payload, key=key, user=user, timeout=timeout, place=place
-        )
+        child = self._context._events.run(task, payload, key=key, user=user, timeout=timeout, place=place)
         return _wait(child, self._loop)
 
     @property

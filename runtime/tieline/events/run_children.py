@@ -45,7 +45,13 @@ class RunChildren:
     """The children of one attempt."""
 
     def __init__(
-        self, waits: RunWaits, publisher: Publisher, queue: EventQueue, *, metadata: EventMetadata, key_hash: str | None
+        self,
+        waits: RunWaits,
+        publisher: Publisher,
+        queue: EventQueue,
+        *,
+        metadata: EventMetadata,
+        key_hash: str | None,
     ) -> None:
         """``metadata`` is the run's own. ``key_hash`` is that of the key in whose order it is; None without one."""
         self._waits = waits
@@ -138,7 +144,9 @@ def _result(task: str, child: str, event: KeptEvent | None) -> Any:
         if end.status == "succeeded" and end.result is not None:
             return json.loads(end.result)
     except (InvalidChildEndError, RecursionError, ValueError):
-        raise ChildRunError(child, "failed", f"What the run {child} of {task!r} returned cannot be read") from None
+        raise ChildRunError(
+            child, "failed", f"What the run {child} of {task!r} returned cannot be read"
+        ) from None
     why = ": ".join(one for one in (end.error_type.rpartition(".")[2], end.error) if one)
     what = {
         "dead": f"is a dead letter: {why}" if why else "is a dead letter",

@@ -220,7 +220,11 @@ class RunWaits:
         if approval is not None:
             await self._store.ask(approval)
         # Behind an open wait it would find what has ended that one, where a server that is behind does not know it yet.
-        if wait.is_matched and self._is_first_open(wait) and (event := await self._store.find(wait)) is not None:
+        if (
+            wait.is_matched
+            and self._is_first_open(wait)
+            and (event := await self._store.find(wait)) is not None
+        ):
             outcome = await self._store.decide(wait, Outcome(event=event))
         elif self._clock() >= wait.until:
             outcome = await self._store.decide(wait, Outcome())

@@ -73,7 +73,6 @@ class Wait:
         """The id of the approval whose answer ends it; None for a wait for an event."""
         return self.name.removeprefix(WAIT_PREFIX) if self.name.startswith(WAIT_PREFIX) else None
 
-
     @property
     def is_matched(self) -> bool:
         """Whether events end it that are found by its index. Who ends a child knows the wait for it."""

@@ -286,7 +286,9 @@ def test_an_end_that_the_platform_reports_wakes_the_parent(loaded: Loaded) -> No
     end = ChildEnd(child=child, status="cancelled")
     event = ended_event(ParentRun(run=parent), "01M8DEYCRJWCNN04VG9B6J510F", project.now())
     project._wait(project._queue.publish(event, end.encode()))
-    project._wait(project._queue.publish(ended_event(ParentRun(run=parent), "01M8DEYCRJWCNN04VG9B6J510G", 0), b"[]"))
+    project._wait(
+        project._queue.publish(ended_event(ParentRun(run=parent), "01M8DEYCRJWCNN04VG9B6J510G", 0), b"[]")
+    )
     project.run_events()
     ((run, status, _),) = project.module.done
     assert (run, status) == (child, "cancelled")

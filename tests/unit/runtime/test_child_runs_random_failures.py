@@ -66,7 +66,10 @@ class Simulation:
         self.seen_at: dict[tuple[str, str], float] = {}
         self.begun: dict[tuple[str, str], set[str]] = defaultdict(set)
         """Runs of a child, by its parent and name."""
-        self._tasks = {name: EventTask(name=name, handler=_nothing, is_async=True, arguments=2) for name in ("parent", "child")}
+        self._tasks = {
+            name: EventTask(name=name, handler=_nothing, is_async=True, arguments=2)
+            for name in ("parent", "child")
+        }
 
     async def code(self, waits: RunWaits, attempt: Attempt) -> None:
         metadata = attempt.metadata
