@@ -50,11 +50,11 @@ class ChildEnd:
     @classmethod
     def of(cls, record: RunRecord) -> Self:
         """From the record of its end."""
-        status = record.status if record.status in _STATUSES else "failed"
+        ended: dict[str, ChildStatus] = {one: one for one in _STATUSES}
         error = record.error
         return cls(
             child=record.id,
-            status=status,  # type: ignore[arg-type]  (checked above)
+            status=ended.get(record.status, "failed"),
             result=record.result,
             error_type=error.type[:_MAX_TYPE] if error else "",
             error=error.message[:_MAX_ERROR] if error else "",

@@ -96,6 +96,10 @@ class StepRecord:
     child: str | None = None
     """The run that it started and waited for."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, without what the step does not have."""
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
+
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """From JSON. Raises TypeError and AttributeError for something else."""
@@ -229,7 +233,7 @@ def _to_dict(record: RunRecord) -> dict[str, Any]:
     }
     if record.input is not None:
         content["input"] = base64.b64encode(record.input).decode()
-    content["steps"] = list(record.steps)
+    content["steps"] = [step.to_dict() for step in record.steps]
     if not record.tags:
         content.pop("tags", None)
     return content

@@ -165,10 +165,7 @@ def error_from_json(text: str) -> RunError | None:
 
 def steps_to_json(steps: Iterable[StepRecord]) -> str:
     """What ``steps_from_json`` reads, without what steps do not have; empty for none."""
-    content = [
-        {name: value for name, value in vars(step).items() if value is not None and value is not False}
-        for step in steps
-    ]
+    content = [step.to_dict() for step in steps]
     return orjson.dumps(content).decode() if content else ""
 
 

@@ -34,8 +34,8 @@ def write(text):
 async def parent(ctx: Context, event: Event) -> None:
     key = event.payload.get("key")
     try:
-        found = await ctx.gather(*(ctx.run("child", {**event.payload, "n": n}, key=key) for n in range(event.payload.get("n", 1))))
-        write(found)
+        payloads = [{**event.payload, "n": n} for n in range(event.payload.get("n", 1))]
+        write(await ctx.gather(*(ctx.run("child", one, key=key) for one in payloads)))
     except ChildRunError as error:
         write(f"{error.status} {error.run_id}")
 

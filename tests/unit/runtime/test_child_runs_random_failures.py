@@ -1,4 +1,4 @@
-"""Whatever dies between any two requests to the engine: each child is started once, and its parent sees how it ended."""
+"""Whatever dies between any two requests to the engine: each child starts once, and its parent sees how it ended."""
 
 from __future__ import annotations
 
