@@ -337,7 +337,8 @@ def test_a_child_whose_start_was_not_recorded_is_not_started_again(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch, sleeps: bool
 ) -> None:
     project = loaded()
-    save, failed = project._queue.runs.save_step, []
+    save = project._queue.runs.save_step
+    failed: list[str] = []
 
     async def fail_once(run: str, step: Any, *, claim: Any) -> None:
         if step.name == "run: invoice.create" and not failed:
