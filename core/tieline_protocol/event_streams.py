@@ -19,7 +19,8 @@ request names, and checks no permission for it, so permissions alone do not keep
   ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted. Of waits (``tieline_protocol.waits``)
   it has ``run.<env>.~rule.<hash of the name>.<rule>`` for each way in which code waits for an event,
   ``run.<env>.~wait.<index>.<run>.<wait>.<key>`` for a wait, ``run.<env>.~kept.<index>.<run of the event>`` for an event
-  that runs can still wait for, and ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended. Of approvals
+  that runs can still wait for, and ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended, which for a child
+  run (``tieline_protocol.child_runs``) whoever ends the child writes. Of approvals
   (``tieline_protocol.approvals``) it has ``run.<env>.~approval.<approval>.<run>`` for what a run asks, and
   ``run.<env>.~answered.<approval>`` for the outcome, which stays when the run has ended;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.

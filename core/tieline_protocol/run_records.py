@@ -93,6 +93,12 @@ class StepRecord:
     """Whether an earlier attempt had done it."""
     error: str | None = None
     approval: StepApproval | None = None
+    child: str | None = None
+    """The run that it started and waited for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, without what the step does not have."""
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -126,6 +132,8 @@ class RunFacts:
     """Why the attempt failed."""
     trace_id: str = ""
     replay_of: str | None = None
+    parent: str | None = None
+    """The run that waits for this one."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Values by their names. Those of a run are the union of its records', the latest value of a name."""
 
@@ -149,6 +157,8 @@ class RunRecord(RunFacts):
     """The payload; records of ended runs have it where it is kept."""
     request: WebhookRequest | None = None
     """Of a webhook, beside its body, which is the input."""
+    result: str | None = None
+    """What the code of a child returned, as JSON. Only the mark of a run's end has it, never the history."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -223,7 +233,7 @@ def _to_dict(record: RunRecord) -> dict[str, Any]:
     }
     if record.input is not None:
         content["input"] = base64.b64encode(record.input).decode()
-    content["steps"] = list(record.steps)
+    content["steps"] = [step.to_dict() for step in record.steps]
     if not record.tags:
         content.pop("tags", None)
     return content

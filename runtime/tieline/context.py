@@ -417,6 +417,32 @@ class Context(Generic[V]):
         )
         return await self._events.approve(question)
 
+    async def run(
+        self,
+        task: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        timeout: float | timedelta = timedelta(days=30),  # noqa: ASYNC109  (the run ends meanwhile)
+    ) -> Any:
+        """Start a run of ``@integration.event(task)``, suspend this run, and return what its code returned.
+
+        The result is JSON data of at most 120 KiB. ``key`` and ``user`` are those of ``publish``; ``timeout`` is in
+        seconds, or a timedelta of at most 30 days. The child is started once, in whichever attempt. As in ``wait_for``,
+        the code before it runs again. A child of this run's own key would wait for its parent, and is refused, as is
+        the 17th run in a chain of children.
+
+        Raises ChildRunError with the child's id where it is a dead letter, was cancelled or did not end in time;
+        ChildRunRefusedError, UnknownTaskError, ValueError, StepsNotAvailableError outside of runs that are tried again,
+        TooManyStepsError, EventTooLargeError and EventsUnavailableError.
+
+        >>> async def order_placed(ctx: Context, event: Event) -> None:
+        ...     invoice = await ctx.run("order.created", event.payload, timeout=timedelta(hours=1))
+        ...     await ctx.step("book", book, invoice)
+        """
+        return await self._events.run(task, payload, key=key, user=user, timeout=timeout)
+
     async def gather(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run steps, waits and other coroutines side by side, and return their results in the order of ``work``.
 

@@ -89,6 +89,7 @@ def step_to_rest(step: StepRecord) -> rest.RunStep:
         recorded=step.recorded,
         error=step.error,
         approval=_approval(step.approval) if step.approval else None,
+        child=step.child,
     )
 
 

@@ -11,7 +11,7 @@ from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests
 from tieline_common.backoff import exponential, jitter
-from tieline_core.engine.publisher import decide_approval, publish_answer
+from tieline_core.engine.publisher import decide_approval, publish_waking
 from tieline_core.identity.ids import derived_id, new_id, parse_id
 from tieline_protocol.approvals import (
     KEPT_SECONDS,
@@ -194,7 +194,7 @@ class Approvals:
         engine = self._environments.of(streams)
         metadata, payload = answer_event(new_id(), answer.at), answer.encode()
         await engine.ask(
-            lambda jetstream: publish_answer(jetstream, streams, metadata, payload, seconds=TIMEOUT),
+            lambda jetstream: publish_waking(jetstream, streams, metadata, payload, seconds=TIMEOUT),
             seconds=2 * TIMEOUT,
         )
         keep = max(approval.until - answer.at, 0) + KEPT_SECONDS

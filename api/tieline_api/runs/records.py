@@ -129,6 +129,8 @@ def checked(
         event_id=_maybe_text(record.event_id, _MAX_ID),
         trace_id=_trace_id(record.trace_id),
         replay_of=parse_id(record.replay_of) if record.replay_of else None,
+        parent=parse_id(record.parent) if record.parent else None,
+        result=None,
         error=_error(record.error) if record.error else None,
         steps=_steps(record.steps),
         tags=valid_tags(record.tags),
@@ -161,6 +163,12 @@ def error_from_json(text: str) -> RunError | None:
         message=content["message"],
         upstream=UpstreamAnswer(**upstream) if upstream else None,
     )
+
+
+def steps_to_json(steps: Iterable[StepRecord]) -> str:
+    """What ``steps_from_json`` reads, without what steps do not have; empty for none."""
+    content = [step.to_dict() for step in steps]
+    return orjson.dumps(content).decode() if content else ""
 
 
 def steps_from_json(text: str, most: int) -> tuple[list[StepRecord], int]:
@@ -207,6 +215,7 @@ def _steps(steps: Iterable[StepRecord]) -> tuple[StepRecord, ...]:
             recorded=bool(step.recorded),
             error=_maybe_text(step.error, _MAX_TEXT),
             approval=_approval(step.approval) if step.approval else None,
+            child=parse_id(step.child) if step.child else None,
         )
         comment = clean.approval.comment if clean.approval else ""
         size += len(clean.name) + len(clean.error or "") + len(comment) + 100

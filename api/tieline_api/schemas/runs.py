@@ -271,6 +271,8 @@ class Run(Rest):
     """The run that it runs again."""
     replayed_by: UlidOut | None = None
     """The newest run that runs it again."""
+    parent: UlidOut | None = None
+    """The run that started it and waits for it."""
     issue_id: str | None = None
     """The issue of a run that is failed or dead."""
     tags: list[RunTag]
@@ -324,6 +326,8 @@ class RunStep(Rest):
     """Why it failed."""
     approval: StepApproval | None = None
     """The approval that it asked for."""
+    child: UlidOut | None = None
+    """The run that it started and waited for."""
 
 
 class RunAttempt(Rest):

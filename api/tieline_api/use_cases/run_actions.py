@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 
@@ -14,11 +14,18 @@ from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
 from tieline_api.runs.model import Run
 from tieline_api.runs.records import MAX_STEPS
-from tieline_core.engine.publisher import Published, is_run_task, publish_event, publish_token
+from tieline_core.engine.publisher import (
+    Published,
+    is_run_task,
+    publish_event,
+    publish_token,
+    publish_waking,
+)
 from tieline_core.engine.stored_messages import StoredMessage
 from tieline_core.identity.ids import new_id
+from tieline_protocol.child_runs import ChildEnd, ended_event
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, TTL, EventStreams, subject_parts
-from tieline_protocol.events import EventMetadata, InvalidEventError
+from tieline_protocol.events import EventMetadata, InvalidEventError, ParentRun
 from tieline_protocol.run_records import ENDED, RunFacts, RunRecord, RunStatus
 
 logger = logging.getLogger("tieline.runs")
@@ -206,11 +213,37 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
                 removed = True
                 messages += [message] if message is not None else []
         given = next((found for one in messages if (found := input_of(one))), None)
+        await _wake_parent(environment, streams, run, messages)
     await environment.tell(streams.control, {"run": run.id})
     if removed:
         for subjects in (streams.steps(run.id), streams.run_state(run.id)):
             await environment.purge(streams.runs, subjects)
         await _record(platform, streams, await _ended(platform, organisation, run, "cancelled", given))
+
+
+async def _wake_parent(
+    engine: EngineRequests, streams: EventStreams, run: Run, removed: Sequence[StoredMessage]
+) -> None:
+    """Has a pod tell the run that waits for the one that was removed. Without room it goes on at its timeout."""
+    parent = next((found for one in removed if (found := _parent_in(one))), None)
+    if parent is None:
+        return
+    end = ChildEnd(child=run.id, status="cancelled").encode()
+    metadata = ended_event(parent, new_id(), time.time())
+    try:
+        await engine.ask(
+            lambda jetstream: publish_waking(jetstream, streams, metadata, end, seconds=TIMEOUT),
+            seconds=2 * TIMEOUT,
+        )
+    except ApiError as error:
+        logger.warning("The parent of a run that was cancelled does not know it: %s", error.message)
+
+
+def _parent_in(message: StoredMessage) -> ParentRun | None:
+    try:
+        return EventMetadata.parse(message.headers).parent
+    except InvalidEventError:
+        return None
 
 
 async def discard(platform: Dependencies, organisation: str, run: Run) -> None:

@@ -60,7 +60,7 @@ export default function RunPage({ project, run }: { project: string; run: string
         <div className="stack">
           <About run={detail} project={project} namespace={namespace} />
           <Attempts run={detail} />
-          <Steps run={detail} />
+          <Steps run={detail} project={project} namespace={namespace} />
           <Input run={detail} />
         </div>
         <div className="stack">
@@ -167,6 +167,7 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
           ["Discarded", run.discardedAt && <Time value={run.discardedAt} />],
           ["Replay of", linked(run.replayOf)],
           ["Replayed by", linked(run.replayedBy)],
+          ["Parent", linked(run.parent)],
         ]}
       />
     </Card>
@@ -226,7 +227,7 @@ function Attempt({ attempt }: { attempt: RunAttempt }) {
   );
 }
 
-function Steps({ run }: { run: RunDetail }) {
+function Steps({ run, project, namespace }: { run: RunDetail; project: string; namespace: string }) {
   if (run.steps.length === 0) return null;
   return (
     <Card title="Steps" flush>
@@ -238,6 +239,13 @@ function Steps({ run }: { run: RunDetail }) {
             {each.occurrence > 1 && <span className="dimmer"> #{each.occurrence}</span>}
             {each.error && <div className="dim small">{visible(each.error)}</div>}
             {each.approval && <Approval approval={each.approval} />}
+            {each.child && (
+              <div className="small">
+                <Link className="link mono" href={path(namespace, "projects", project, "runs", each.child)}>
+                  {each.child}
+                </Link>
+              </div>
+            )}
           </div>
           <span className="dim small">{duration(between(each.startedAt, each.endedAt))}</span>
         </div>

@@ -83,16 +83,19 @@ async def publish_event(
     return stored
 
 
-async def publish_answer(
+async def publish_waking(
     jetstream: JetStreamContext,
     streams: EventStreams,
-    answer: EventMetadata,
+    metadata: EventMetadata,
     payload: bytes,
     *,
     seconds: float,
 ) -> None:
-    """Stores an answer to an approval, by which a pod wakes the run. Raises StreamFullError and nats-py's errors."""
-    placed = placement(streams, answer)
+    """Stores an event of the platform's own, by which a pod wakes a run: an answer to an approval, or a child's end.
+
+    Raises StreamFullError and nats-py's errors.
+    """
+    placed = placement(streams, metadata)
     await _publish(jetstream, placed.subject, payload, placed.headers, stream=placed.stream, seconds=seconds)
 
 
@@ -108,7 +111,7 @@ async def decide_approval(
 ) -> bool:
     """Stores an answer as the outcome of an approval for ``keep`` seconds; False where it has one.
 
-    Raises as ``publish_answer``.
+    Raises as ``publish_waking``.
     """
     headers = {HEADER: answer.header(), EXPECTED_SEQUENCE: "0", TTL: f"{round(keep)}s"}
     try:

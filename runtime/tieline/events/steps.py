@@ -176,6 +176,11 @@ class RunSteps:
         """Whether the engine keeps something of the steps of this run."""
         return self._may_have_results or self._claim is not None
 
+    @property
+    def has_earlier(self) -> bool:
+        """Whether an earlier attempt may have done something that it did not record. Known after ``begin``."""
+        return self._may_have_results
+
     async def begin(
         self, name: str, *, work: str = "", in_order: bool | None = None, handles_error: bool = False
     ) -> BegunStep:
@@ -274,11 +279,13 @@ class RunSteps:
         self._add(step)
         return json.loads(content)
 
-    def annotate(self, step: BegunStep, approval: StepApproval) -> None:
-        """Say in the step's record what came of an approval."""
+    def annotate(
+        self, step: BegunStep, *, approval: StepApproval | None = None, child: str | None = None
+    ) -> None:
+        """Say in the step's record what came of an approval, or which run it started."""
         for number, record in enumerate(self.records):
             if (record.name, record.occurrence) == (step.name, step.occurrence):
-                self.records[number] = replace(record, approval=approval)
+                self.records[number] = replace(record, approval=approval, child=child)
 
     def _kept(self, step: BegunStep, result: bytes) -> KeptStep:
         return KeptStep(

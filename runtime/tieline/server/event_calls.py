@@ -12,6 +12,7 @@ from tieline.events.event import Event, event_of
 from tieline.events.queue import EventQueue, EventsUnavailableError
 from tieline.events.retry import Reject
 from tieline.events.run_approvals import RunApprovals
+from tieline.events.run_children import RunChildren, result_text
 from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, StepsChanged, SuspendedRun
@@ -134,6 +135,13 @@ class EventCalls:
                 user=metadata.user,
                 mask=self._calls.tracer.redact.for_run,
             ),
+            children=RunChildren(
+                attempt.waits,
+                self._calls.publisher,
+                self._queue,
+                metadata=metadata,
+                key_hash=attempt.delivery.key_hash,
+            ),
             published=metadata.published,
         )
         delivery = WebhookDelivery(id=metadata.event_id) if metadata.kind == "webhook" else None
@@ -143,10 +151,12 @@ class EventCalls:
             return
         event = _scheduled_run(task, attempt) if isinstance(task, Schedule) else _event(attempt)
         if task.is_async:
-            await task.handler(*(context, event)[: task.arguments])
-            return
-        arguments = (SyncContext(context, asyncio.get_running_loop()), event)
-        await self._calls.in_thread(slot, task.handler, *arguments[: task.arguments])
+            returned = await task.handler(*(context, event)[: task.arguments])
+        else:
+            arguments = (SyncContext(context, asyncio.get_running_loop()), event)
+            returned = await self._calls.in_thread(slot, task.handler, *arguments[: task.arguments])
+        if metadata.parent is not None:
+            attempt.result = result_text(metadata.task, returned)
 
     async def _call_webhook(self, webhook: Webhook, attempt: Attempt, context: Any, slot: Slot) -> None:
         request = await stored_request(attempt.metadata, attempt.delivery.payload, self._tasks.application)

@@ -56,11 +56,17 @@ RUN = {
     "error": {"type": ATTACK, "message": ATTACK, "upstream": {"status": ATTACK, "body": ATTACK}},
     "input": {ATTACK: ATTACK},
     "attemptHistory": [
-        {"attempt": number, "status": ATTACK, "steps": [{"name": ATTACK}], "error": {"message": ATTACK}}
+        {
+            "attempt": number,
+            "status": ATTACK,
+            "steps": [{"name": ATTACK, "child": ATTACK}],
+            "error": {"message": ATTACK},
+        }
         for number in (1, 2)
     ],
     "key": ATTACK,
     "traceId": ATTACK,
+    "parent": ATTACK,
 }
 APPROVAL = {
     "id": ID,

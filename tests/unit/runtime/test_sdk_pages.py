@@ -337,6 +337,21 @@ def test_a_credit_has_the_limit_that_finance_has_approved(serve: Serve) -> None:
     ]
 
 
+def test_a_shipped_order_reports_its_invoice(serve: Serve) -> None:
+    project = serve(example("async def order_shipped("))
+    erp, chat = project.connection("erp"), project.connection("chat")
+    erp.on("PUT", "/invoices/A-1").answer(json={"number": "INV-7"})
+    erp.on("PUT", "/invoices/A-2").answer(404)
+    chat.on("POST", "/messages").answer(204)
+    for order in ("A-1", "A-2"):
+        project.publish("order.shipped", {"id": order, "customer": order})
+    project.run_events()
+    project.advance(timedelta(days=1))
+    texts = [request.json()["text"] for request in chat.requests]
+    assert texts[0] == "Invoice INV-7 for A-1"
+    assert texts[1].startswith("No invoice for A-2, see run ")
+
+
 def test_a_refund_is_paid_once_somebody_approves_it(serve: Serve) -> None:
     project = serve(example("async def approved_refund"))
     chat, bank = project.connection("chat"), project.connection("bank")

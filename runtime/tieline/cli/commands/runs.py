@@ -126,6 +126,7 @@ def show_run(
             "trace": found.get("traceId"),
             "replay of": found.get("replayOf"),
             "replayed by": found.get("replayedBy"),
+            "parent": found.get("parent"),
             "discarded": local(found.get("discardedAt")),
             "error": f"{error['type']}: {error['message']}" if error else None,
             "issue": found.get("issueId"),
@@ -304,4 +305,5 @@ def _first_line(text: str | None) -> str:
 
 def _step(step: Json) -> str:
     recorded = " (recorded)" if step.get("recorded") else ""
-    return f"{step['name']}{recorded}{' failed' if step.get('error') else ''}"
+    child = f" {step['child']}" if step.get("child") else ""
+    return f"{step['name']}{child}{recorded}{' failed' if step.get('error') else ''}"

@@ -53,6 +53,7 @@ class Run(Strict):
     error: RunError | None = None
     trace_id: str | None = None
     replay_of: Ulid | None = None
+    parent: Ulid | None = None
 
 
 class RunAttempt(Strict):

@@ -1,0 +1,222 @@
+"""Whatever dies between any two requests to the engine: each child starts once, and its parent sees how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from tests.unit.runtime.simulated_engine import LEASE, STREAMS, SimulatedEngine, SimulatedPod, connection_to
+from tieline.events.engine.queue import EngineQueue
+from tieline.events.event import EventTask
+from tieline.events.publisher import Publisher
+from tieline.events.retry import Reject
+from tieline.events.run_children import ChildRunError, RunChildren, result_text
+from tieline.events.run_waits import IN_OWN_TASK, RunWaits
+from tieline.events.side_by_side import side_by_side
+from tieline.execution.ulids import derived_ulid
+from tieline.server.event_attempt import Attempt
+from tieline_protocol.events import EventMetadata
+
+pytestmark = pytest.mark.fast
+
+LONG, SHORT = 4000.0, 40.0
+PODS = 3
+RUNS = 15
+ROUNDS = 60
+SLACK = 10 * LEASE
+"""What may pass until something is handed out after a death, and lost tokens of keys are found."""
+
+
+async def _nothing(*_given: Any) -> None:
+    """Stands for the code of a task, which the simulation calls itself."""
+
+
+class StrictQueue(EngineQueue):
+    """Refuses to start what waits for its time."""
+
+    def __init__(self, engine: SimulatedEngine) -> None:
+        super().__init__(connection_to(engine), lease=LEASE, clock=engine.clock)
+        self._engine = engine
+
+    async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
+        waits = STREAMS.waiting(metadata.run) in self._engine.later.messages
+        stored = await super().publish(metadata, payload, until=until)
+        assert not (stored and waits), "a child was started that waited"
+        return stored
+
+
+class Simulation:
+    """Parents with two children each, of which some have a child, fail, or take long."""
+
+    def __init__(
+        self, seed: int, *, keyed: bool, timeout: float, beside: bool = False, behind: float = 0.0
+    ) -> None:
+        self.engine = SimulatedEngine(seed, behind=behind)
+        self._keyed = keyed
+        self._timeout = timeout
+        self._beside = beside
+        self._calm_at = 0.0
+        self.pods: list[SimulatedPod] = []
+        self.parents: set[str] = set()
+        self.seen: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
+        """How a child ended, as its parent saw it, and the child's run."""
+        self.seen_at: dict[tuple[str, str], float] = {}
+        self.begun: dict[tuple[str, str], set[str]] = defaultdict(set)
+        """Runs of a child, by its parent and name."""
+        self._tasks = {
+            name: EventTask(name=name, handler=_nothing, is_async=True, arguments=2)
+            for name in ("parent", "child")
+        }
+
+    async def code(self, waits: RunWaits, attempt: Attempt) -> None:
+        metadata = attempt.metadata
+        queue = StrictQueue(self.engine)
+        children = RunChildren(
+            waits,
+            Publisher(queue, self._tasks, clock=self.engine.clock),
+            queue,
+            metadata=metadata,
+            key_hash=attempt.delivery.key_hash,
+        )
+        name = attempt.delivery.payload.decode().strip('"')
+        if metadata.parent is not None:
+            assert not self._has_ended(metadata.run), "a child was started again after its end"
+            self.begun[metadata.parent.run, name].add(metadata.run)
+
+        async def run(child: str) -> None:
+            key = f"{name}/{child}" if self._keyed else None
+            try:
+                found = await children.run(
+                    "child", child, self._timeout, IN_OWN_TASK, key=key, user=None, traceparent=None
+                )
+            except ChildRunError as error:
+                self.seen[metadata.run, child].add((error.status, error.run_id))
+            else:
+                assert found == {"did": child}
+                self.seen[metadata.run, child].add(("succeeded", ""))
+            self.seen_at.setdefault((metadata.run, child), self.engine.now)
+
+        if metadata.task == "parent":
+            if self._beside:
+                await side_by_side([run("good"), run("bad"), run("nests")])
+            else:
+                await run("good")
+                await run("nests")
+                await run("bad")
+            return
+        if name == "nests":
+            await run("good")
+        if name == "bad":
+            raise Reject("no")
+        attempt.result = result_text(name, {"did": name})
+
+    def _ends(self) -> dict[str, tuple[str, float]]:
+        """How each run ended first, and when."""
+        found: dict[str, tuple[str, float]] = {}
+        for record in self.engine.history:
+            if record.status in ("succeeded", "dead"):
+                found.setdefault(record.id, (record.status, record.at))
+        return found
+
+    def _has_ended(self, run: str) -> bool:
+        return run in self._ends()
+
+    async def begin_run(self, number: int) -> None:
+        metadata = EventMetadata(
+            run=derived_ulid("01M8DEYCRJWCNN04VG9B6J510F", f"{number}"),
+            kind="event",
+            task="parent",
+            queued_at=self.engine.now,
+            key=f"{number % 3}" if self._keyed else None,
+        )
+        self.parents.add(metadata.run)
+        publisher = SimulatedPod(self.engine, self.code, [])
+        assert await EngineQueue.publish(publisher.queue, metadata, f'"{number}"'.encode())
+
+    async def settle(self, moments: int) -> None:
+        """Pods do some of what there is to do."""
+        for _ in range(moments):
+            while len(self.pods) < PODS:
+                pod = SimulatedPod(self.engine, self.code, [])
+                await pod.start()
+                self.pods.append(pod)
+            self.engine.fire()
+            for stream, message in self.engine.deliverable():
+                self.engine.chance.choice(self.pods).take(stream, message)
+            await asyncio.sleep(0)
+
+    async def rest(self, until: float) -> None:
+        """Let time go by without deaths, until nothing is left to do."""
+        while True:
+            await self.settle(30)
+            while any(pod.busy for pod in self.pods):
+                await self.settle(30)
+            # As each pod does once a minute.
+            await self.pods[0].queue.keys.publish_lost_tokens()
+            upcoming = self.engine.next_time
+            if upcoming is None or upcoming > until:
+                return
+            self.engine.now = max(self.engine.now, upcoming)
+
+    async def live(self, *, deaths: float) -> None:
+        chance = self.engine.chance
+        for number in range(ROUNDS):
+            if number < RUNS:
+                await self.begin_run(number)
+            await self.settle(chance.choice([1, 5, 20, 60, 200]))
+            if self.pods and chance.random() < deaths:
+                await self.pods.pop(chance.randrange(len(self.pods))).kill()
+            if self.pods and number % 5 == 0:
+                await self.pods[0].queue.keys.publish_lost_tokens()
+            if chance.random() < 0.4:
+                # Beyond the time for which the engine knows ids, too.
+                self.engine.now += chance.choice([0.5, 5, 31, 70, 200])
+        self._calm_at = self.engine.now
+        await self.rest(self.engine.now + SLACK)
+
+    def check_ended(self) -> None:
+        ends = self._ends()
+        assert self.parents <= ends.keys(), "a parent has not ended"
+        assert all(ends[run][0] == "succeeded" for run in self.parents)
+        assert all(len(runs) == 1 for runs in self.begun.values()), "two children were started"
+        for run in self.parents:
+            assert {name for parent, name in self.seen if parent == run} == {"good", "bad", "nests"}
+        for (parent, name), seen in self.seen.items():
+            ((status, run),) = seen
+            (child,) = self.begun[parent, name] or {run}
+            if status == "timed_out":
+                continue
+            assert ends[child][0] == status, "the parent saw another end than the history"
+        assert not self.engine.later.messages, "a run still waits"
+        assert not self.engine.queue.messages, "something is still queued"
+
+    def check_woken(self) -> None:
+        """A parent went on soon after its child's end, once nothing dies any more: not only when its time was over."""
+        ends = self._ends()
+        for (parent, name), seen_at in self.seen_at.items():
+            for child in self.begun[parent, name]:
+                assert seen_at <= max(ends[child][1], self._calm_at) + SLACK, f"{name} of {parent} woke late"
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
+@pytest.mark.parametrize("seed", range(30))
+async def test_each_child_is_started_once_and_wakes_its_parent(seed: int, keyed: bool) -> None:
+    timeout = SHORT if seed % 5 == 4 else LONG
+    simulation = Simulation(seed, keyed=keyed, timeout=timeout, beside=seed % 3 == 0)
+    await simulation.live(deaths=0.4 if seed % 4 else 0.0)
+    await simulation.rest(simulation.engine.now + 20 * LONG)
+    simulation.check_ended()
+    simulation.check_woken()
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
+@pytest.mark.parametrize("seed", range(4))
+async def test_servers_that_are_behind_lose_no_end(seed: int, keyed: bool) -> None:
+    simulation = Simulation(seed, keyed=keyed, timeout=LONG, beside=seed % 2 == 0, behind=0.1)
+    await simulation.live(deaths=0.3)
+    await simulation.rest(simulation.engine.now + 20 * LONG)
+    simulation.check_ended()
+    simulation.check_woken()
