@@ -199,6 +199,10 @@ class EventStreams:
         """See ``step``."""
         return f"run.{self._own}.{run}.step.{name_hash}.{occurrence}.{place}"
 
+    def any_result(self) -> tuple[str, str]:
+        """The subjects of results of steps and of outcomes of waits, of all runs: without claims."""
+        return f"run.{self._own}.*.step.*.*.*", self.outcome("*", "*")
+
     def steps(self, run: str) -> str:
         """The subjects of the results of a run's steps."""
         return f"run.{self._own}.{run}.step.>"

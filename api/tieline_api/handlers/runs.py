@@ -13,10 +13,11 @@ from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.http.request_body import member_text
+from tieline_api.runs.ended_steps import FIELD, StepName
 from tieline_api.runs.history import RunInput
 from tieline_api.runs.model import Attempt, AttemptPage, Run
 from tieline_api.schemas import runs as rest
-from tieline_api.use_cases import bulk_run_actions, run_actions
+from tieline_api.use_cases import bulk_run_actions, run_actions, run_forks
 from tieline_api.use_cases.run_actions import why_not_again
 from tieline_api.views.project_lookup import require_project
 from tieline_api.views.run_lookup import (
@@ -154,12 +155,25 @@ def _attempt(attempt: Attempt, version: rest.VersionOfRun | None) -> rest.RunAtt
     success=202,
 )
 async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply[rest.Run]:
-    """Runs a run again that has ended, with its own input or with another one. The answer is the new run."""
+    """Runs a run again that has ended, with its own input or with another one. The answer is the new run.
+
+    With ``fromStep`` it gets the recorded results of the steps before that one, and does the others anew.
+    """
     run, warnings = await require_run(call)
     payload = None
     if "payload" in call.body.model_fields_set:
         payload = member_text(call.raw, "payload")
-    record = await run_actions.replay(call.platform, call.organisation.id, run, payload)
+    step = call.body.from_step
+    record: RunRecord | None
+    if step is None:
+        record = await run_actions.replay(call.platform, call.organisation.id, run, payload)
+    elif payload is not None:
+        raise errors.invalid(
+            FIELD, "cannot be sent with payload: the results before the step belong to the run's own input"
+        )
+    else:
+        first = StepName(step.name, step.occurrence)
+        record = await run_forks.fork(call.platform, call.organisation.id, run, first)
     if record is None:
         raise errors.conflict("The run is being run again already")
     shown = ShownRuns(call).run(run_of_record(record, run.environment))

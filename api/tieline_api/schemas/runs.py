@@ -384,11 +384,23 @@ class RunDetail(Run):
     """Whether it can be run again: it has ended, and its input is kept, or another one can be sent for its event."""
 
 
+class RunStepName(Rest):
+    """A step of a run's last attempt."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """Its name."""
+    occurrence: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """Which of the steps with this name."""
+
+
 class ReplayBody(Rest):
     """How to run a run again."""
 
     payload: Any = None
     """The input in place of the old one, as JSON."""
+    from_step: RunStepName | None = None
+    """Begins at this step: the new run gets the recorded results of the steps before it. Not together with
+    ``payload``."""
 
 
 class RunsAffected(Rest):

@@ -10,6 +10,7 @@ from tieline.events.wait_store import KeptEvent, OpenWait, Outcome, WaitStore
 from tieline.execution.ulids import new_ulid
 from tieline_protocol.approvals import Answer, Approval, InvalidApprovalError, approval_index, wait_name
 from tieline_protocol.event_streams import hashed
+from tieline_protocol.kept_results import outcome_name
 from tieline_protocol.run_records import StepApproval
 
 Asked = Callable[[str, float, float], Approval]
@@ -100,13 +101,15 @@ class RunWaits:
             wait = OpenWait(
                 index=plan["index"],
                 run=self._run,
-                name=f"{hashed(step.name)}-{step.occurrence}",
+                name=outcome_name(hashed(step.name), step.occurrence),
                 key_hash=self._key_hash,
                 until=float(plan["until"]),
                 since=float(plan["since"]),
                 taken=frozenset(self._taken),
             )
+            self._steps.done.waits(step.name, step.occurrence)
             found = await self._result(wait, is_first=step.result is None)
+            self._steps.done.ended(wait.name, found)
             turn.is_known = True
             return found
         except SuspendedRun:

@@ -39,7 +39,7 @@ from tieline.cli.terminal import (
     write,
 )
 
-runs = Commands(no_args_is_help=True, help="List, inspect, cancel and discard runs.")
+runs = Commands(no_args_is_help=True, help="List, inspect, replay, cancel and discard runs.")
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the runs.")]
 
@@ -184,6 +184,7 @@ def discard_runs(
     _act(remote, where.project_id(remote), run, "discard", filters, dry_run=dry_run, yes=yes)
 
 
+@runs.command("replay")
 def replay(
     run: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="The run's id; or filters of many.")
@@ -194,6 +195,14 @@ def replay(
         typer.Option("--payload", metavar="JSON", help="Another input: JSON, @FILE or - (standard input)."),
     ] = None,
     where: InEnvironment,
+    from_step: Annotated[
+        str | None,
+        typer.Option(
+            "--from-step",
+            metavar="STEP",
+            help="Begin at this step, with the recorded results before it: NAME, or NAME#2 for the second of a name.",
+        ),
+    ] = None,
     status: StatusOption = None,
     version: VersionOption = None,
     fits: RunFilters,
@@ -209,9 +218,22 @@ def replay(
         if run is None:
             raise UsageError("--payload needs the id of one run")
         body = {"payload": json_value(payload)}
+    if from_step is not None:
+        if run is None or payload is not None:
+            raise UsageError("--from-step needs the id of one run, and goes without --payload")
+        body = {"fromStep": _named_step(from_step)}
     _act(remote, where.project_id(remote), run, "replay", filters, dry_run=dry_run, yes=yes, body=body)
 
 
+def _named_step(text: str) -> Json:
+    """What ``--from-step`` names: of ``NAME#2`` the second step, of another text the first one of that name."""
+    name, mark, number = text.rpartition("#")
+    if mark and name and number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS:
+        return {"name": name, "occurrence": int(number)}
+    return {"name": text, "occurrence": 1}
+
+
+_MOST_DIGITS = 6
 _PAST = {"replay": "Run again", "cancel": "Cancelled", "discard": "Discarded"}
 
 
@@ -304,4 +326,5 @@ def _first_line(text: str | None) -> str:
 
 def _step(step: Json) -> str:
     recorded = " (recorded)" if step.get("recorded") else ""
-    return f"{step['name']}{recorded}{' failed' if step.get('error') else ''}"
+    number = f"#{step['occurrence']}" if step.get("occurrence", 1) != 1 else ""
+    return f"{step['name']}{number}{recorded}{' failed' if step.get('error') else ''}"
