@@ -51,8 +51,8 @@ export function ReplayFromStepDialog({
     >
       <p>
         A new run gets the input of this one and the recorded results of the steps before{" "}
-        <strong>{visible(stepName(step))}</strong>. It does this step and the ones after it again, with the code that is
-        deployed now.
+        <strong>{visible(stepName(step))}</strong>. It does this step and the ones after it again, with the code
+        that is deployed now.
       </p>
     </ActionDialog>
   );
