@@ -68,7 +68,7 @@ class KeptResult:
     outcome: KeptOutcome | None = None
     """How the wait has ended, of a step that waits for an event."""
     is_wait: bool = False
-    """Whether the step waits for an event."""
+    """Whether the step waits for an event or an answer."""
 
     @property
     def idempotency_key(self) -> str:

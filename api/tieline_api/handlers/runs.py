@@ -17,7 +17,7 @@ from tieline_api.runs.ended_steps import FIELD, StepName
 from tieline_api.runs.history import RunInput
 from tieline_api.runs.model import Attempt, AttemptPage, Run
 from tieline_api.schemas import runs as rest
-from tieline_api.use_cases import bulk_run_actions, run_actions, run_forks
+from tieline_api.use_cases import bulk_run_actions, run_actions, run_forks, run_recordings
 from tieline_api.use_cases.run_actions import why_not_again
 from tieline_api.views.project_lookup import require_project
 from tieline_api.views.run_lookup import (
@@ -27,6 +27,8 @@ from tieline_api.views.run_lookup import (
     require_run,
     selected_runs,
 )
+from tieline_core.identity.ids import object_id
+from tieline_protocol.recordings import FORMAT
 from tieline_protocol.run_records import RunRecord
 
 RUNS = f"{PROJECT}/runs"
@@ -141,6 +143,42 @@ def _attempt(attempt: Attempt, version: rest.VersionOfRun | None) -> rest.RunAtt
         steps=[convert.step_to_rest(step) for step in attempt.steps],
         steps_left_out=attempt.steps_left_out or None,
     )
+
+
+@OPERATIONS.add(
+    "GET",
+    f"{RUN}/recording",
+    id="downloadRun",
+    summary="Download a run",
+    permissions=permission("get", "projects"),
+)
+async def download_run(call: Call[rest.RunQuery, None]) -> Reply[rest.RunRecording]:
+    """Returns a run that has ended, with results and answers of other systems, for ``tieline run --replay``."""
+    run, warnings = await require_run(call)
+    project = object_id(require_project(call))
+    found = await run_recordings.contents_of(call.platform, call.organisation.id, project, run)
+    body = rest.RunRecording(
+        format=FORMAT,
+        id=run.id,
+        kind=run.kind,
+        task=run.task,
+        status=run.status,
+        attempt=run.attempt,
+        queued_at=convert.time_to_rest(run.queued_at),
+        user=run.user,
+        key=run.key,
+        event_id=run.event_id,
+        replay_of=run.replay_of,
+        version=ShownRuns(call).version(run.version),
+        payload=found.payload,
+        steps=[convert.recorded_step(one) for one in found.steps],
+        answers=[
+            rest.RecordedAnswer(method=one.method, url=one.url, status=one.status, body=one.body)
+            for one in found.answers
+        ],
+        notes=found.notes,
+    )
+    return Reply(body=body, warnings=tuple(warnings))
 
 
 @OPERATIONS.add(

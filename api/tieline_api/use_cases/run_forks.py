@@ -90,9 +90,10 @@ async def _store(environment: EngineRequests, streams: EventStreams, run: str, r
     subject = streams.hashed_step(run, result.name_hash, result.occurrence, result.place)
     about = step_header(result.name, work=result.work, version=result.version, run=result.run)
     await _store_once(environment, streams, subject, result.result.encode(), {STEP_HEADER: about})
-    if result.outcome is not None:
-        subject = streams.outcome(run, outcome_name(result.name_hash, result.occurrence))
-        await _store_once(environment, streams, subject, *_written(result.outcome))
+    name = outcome_name(result.name_hash, result.occurrence)
+    # Answers to approvals are found by the approval's id.
+    if result.outcome is not None and result.outcome.wait == name:
+        await _store_once(environment, streams, streams.outcome(run, name), *_written(result.outcome))
 
 
 def _written(outcome: KeptOutcome) -> tuple[bytes, dict[str, str]]:

@@ -309,7 +309,7 @@ def _management_mappings() -> dict[str, str]:
 
 
 def _api_permissions(streams: EventStreams) -> Permissions:
-    """What the API does in an environment: publish, read, remove single events and runs, cancel, answer approvals, copy results."""
+    """What the API does in an environment: publish, read, remove events and runs, cancel, answer, copy results."""
     return Permissions(
         publish=(
             *streams.queue_subjects,

@@ -6,20 +6,17 @@ from dataclasses import dataclass, replace
 from tieline.events.run_store import KeptStep
 from tieline.events.wait_store import KeptEvent
 from tieline_protocol.event_streams import hashed
-from tieline_protocol.kept_results import MAX_NAME, MAX_RESULTS_BYTES, KeptOutcome, KeptResult, outcome_name
+from tieline_protocol.kept_results import MAX_NAME, MAX_RESULTS_BYTES, KeptOutcome, KeptResult
 
 
 @dataclass
 class _Done:
     step: KeptStep
     is_left_out: bool = False
-    is_wait: bool = False
+    wait: str = ""
+    """The name of the wait, of a step that waits."""
     ended: bool = False
     event: KeptEvent | None = None
-
-    @property
-    def wait(self) -> str:
-        return outcome_name(hashed(self.step.name), self.step.occurrence)
 
 
 class DoneSteps:
@@ -38,14 +35,14 @@ class DoneSteps:
         kept = step if has_room else replace(step, result=b"")
         self._steps[step.name, step.occurrence] = _Done(kept, is_left_out=not has_room)
 
-    def waits(self, name: str, occurrence: int) -> None:
-        """A step that is done waits for an event."""
-        self._steps[name, occurrence].is_wait = True
+    def waits(self, name: str, occurrence: int, wait: str) -> None:
+        """A step that is done waits for an event or an answer."""
+        self._steps[name, occurrence].wait = wait
 
     def ended(self, wait: str, event: KeptEvent | None) -> None:
         """A wait has ended: with an event, or by its timeout."""
         for one in self._steps.values():
-            if one.is_wait and one.wait == wait:
+            if one.wait == wait:
                 has_room = event is None or self._take(len(event.payload))
                 one.ended, one.event = has_room, event if has_room else None
                 one.is_left_out = one.is_left_out or not has_room
@@ -65,7 +62,7 @@ class DoneSteps:
             version=step.version or self._version,
             run=step.run or self._run,
             missing="large" if one.is_left_out else "",
-            is_wait=one.is_wait,
+            is_wait=bool(one.wait),
         )
         if one.is_left_out:
             return found

@@ -107,7 +107,7 @@ class RunWaits:
                 since=float(plan["since"]),
                 taken=frozenset(self._taken),
             )
-            self._steps.done.waits(step.name, step.occurrence)
+            self._steps.done.waits(step.name, step.occurrence, wait.name)
             found = await self._result(wait, is_first=step.result is None)
             self._steps.done.ended(wait.name, found)
             turn.is_known = True
@@ -143,8 +143,10 @@ class RunWaits:
             until=approval.until,
             since=0.0,
         )
+        self._steps.done.waits(step.name, step.occurrence, wait.name)
         self._steps.annotate(step, StepApproval(id=approval.id, state="open"))
         answer = await self._result(wait, is_first=step.result is None, approval=approval)
+        self._steps.done.ended(wait.name, answer)
         self._steps.annotate(step, _answered(approval.id, answer))
         return answer
 

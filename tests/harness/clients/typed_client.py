@@ -79,6 +79,7 @@ from tests.harness.clients.answers.runs import (
     Releases,
     Run,
     RunDetail,
+    RunRecording,
     Runs,
     RunsAffected,
 )
@@ -198,6 +199,7 @@ ANSWERS: Mapping[str, Any] = {
     "listRuns": Runs,
     "listProjectRuns": Runs,
     "getRun": RunDetail,
+    "downloadRun": RunRecording,
     "replayRun": Run,
     "replayRuns": RunsAffected,
     "cancelRuns": RunsAffected,

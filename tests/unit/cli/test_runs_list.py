@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -153,3 +154,29 @@ def test_a_step_is_of_one_run_with_its_own_input(
     code, _, errors = tieline("runs", "replay", *more, "--project", "orders", "--from-step", "ship")
     assert code == 2
     assert "--from-step" in errors
+
+
+def test_a_run_is_downloaded_for_its_owner_alone(
+    server: Server,
+    tieline: Tieline,
+    runs: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recording = {"format": 1, "id": "../../evil", "notes": ["The input is \x1b[31mnot kept"]}
+    known = server.answer
+    server.answer = lambda path: (200, recording, {}) if path.endswith("/recording") else known(path)
+    monkeypatch.chdir(tmp_path)
+    code, shown, errors = tieline("runs", "download", ID, "--project", "orders")
+    assert code == 0, errors
+    assert f"Written: run-{ID}.json" in shown
+    assert "not kept" in errors
+    assert "\x1b" not in errors
+    file = tmp_path / f"run-{ID}.json"
+    assert json.loads(file.read_text()) == recording
+    assert file.stat().st_mode & 0o077 == 0
+    other = tmp_path / "other.json"
+    assert tieline("runs", "download", ID, "--project", "orders", "-o", str(other))[0] == 0
+    assert json.loads(other.read_text()) == recording
+    code, shown, _ = tieline("runs", "download", ID, "--project", "orders", "-o", "-")
+    assert json.loads(shown) == recording

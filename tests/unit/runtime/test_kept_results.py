@@ -65,7 +65,7 @@ def test_what_has_no_room_is_left_out_and_said_so() -> None:
 def test_the_outcome_of_a_wait_is_kept_with_its_step(event: KeptEvent | None) -> None:
     done = DoneSteps("run", "v1")
     done.add(STEP)
-    done.waits("book", 1)
+    done.waits("book", 1, outcome_name(HASH, 1))
     (open_one,) = done.kept(hide)
     assert (open_one.is_wait, open_one.outcome) == (True, None)
     done.ended(outcome_name(HASH, 1), event)

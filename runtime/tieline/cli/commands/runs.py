@@ -1,6 +1,8 @@
 """``tieline runs``, ``replay`` and ``traces``."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +26,7 @@ from tieline.cli.options import (
     json_value,
 )
 from tieline.cli.remote.client import Client, Json, segment
+from tieline.cli.remote.private_files import write_private
 from tieline.cli.terminal import (
     Output,
     age,
@@ -144,6 +147,35 @@ def show_run(
     elif found.get("inputBase64"):
         content = one_line(found.get("inputContentType") or "bytes")
         say(f"Input: {content}; --output json has it", style="bold")
+
+
+@runs.command("download")
+def download(
+    run: RunArgument,
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Default: run-ID.json in this folder; - for the terminal."
+        ),
+    ] = None,
+    where: InEnvironment,
+    platform: Platform,
+) -> None:
+    """Download a run that has ended as a file for `tieline run --replay FILE`."""
+    remote = platform.client()
+    found = remote.get(
+        f"projects/{where.project_id(remote)}/runs/{segment(run)}/recording", project_env=where.environment
+    )
+    if file is not None and str(file) == "-":
+        write(found, Output.JSON)
+        return
+    # The answer's id is no path.
+    target = file or Path(f"run-{run.upper()}.json" if run.isalnum() else "run.json")
+    write_private(target, f"{json.dumps(found, indent=2)}\n")
+    for one in found.get("notes") or ():
+        note(one_line(one))
+    say(f"Written: {target}")
 
 
 @runs.command("cancel")

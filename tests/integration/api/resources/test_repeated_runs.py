@@ -21,6 +21,7 @@ from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.events import EventMetadata, WebhookRequest
 from tieline_protocol.kept_results import STEP_HEADER, KeptResult, packed
+from tieline_protocol.recordings import Recording
 from tieline_protocol.run_records import StepRecord
 
 pytestmark = pytest.mark.cluster
@@ -84,6 +85,13 @@ def test_a_run_is_run_again_from_a_step_with_the_results_before_it(
     ):
         assert deployed.client("POST", f"{deployed.path}/{old.id}/replay", wrong).status == status, wrong
     assert neighbour("POST", f"{deployed.path}/{old.id}/replay", body).status == 404
+    assert neighbour("GET", f"{deployed.path}/{old.id}/recording").status == 404
+    recording = deployed.client.ok("GET", f"{deployed.path}/{old.id}/recording")
+    assert (recording["payload"], [one["result"] for one in recording["steps"]]) == (
+        "7", ['"book"', '"pay"', '"ship"'],
+    )  # fmt: skip
+    assert recording["steps"][0]["idempotencyKey"] == f"origin/{hashed('book')}/1"
+    assert Recording.parse(json.dumps(recording).encode()).steps[2].place == 3
     bare = record(status="succeeded", attempt=1, steps=steps, input=b"7")
     running = record(status="running", attempt=1)
     direct = record(status="succeeded", attempt=1, steps=steps)
@@ -92,6 +100,9 @@ def test_a_run_is_run_again_from_a_step_with_the_results_before_it(
         refused = deployed.client("POST", f"{deployed.path}/{run.id}/replay", body)
         assert refused.status == 409
         assert said in refused.json["message"]
+    assert deployed.client("GET", f"{deployed.path}/{running.id}/recording").status == 409
+    notes = deployed.client.ok("GET", f"{deployed.path}/{bare.id}/recording")["notes"]
+    assert "The results of steps are not kept" in notes
 
 
 def test_a_dead_letter_is_run_again_as_the_webhook_that_it_was(deployed: Deployed) -> None:
