@@ -13,6 +13,7 @@ from nats.js.errors import APIError
 
 from tests.unit.runtime.simulated_engine import LEASE, STREAMS, SimulatedEngine, SimulatedPod
 from tieline.events.run_waits import RunWaits
+from tieline.events.wait_store import Wait
 from tieline.execution.ulids import new_ulid
 from tieline.server.event_attempt import Attempt
 from tieline_api.dependencies import Dependencies
@@ -24,7 +25,7 @@ from tieline_api.runs.model import Run
 from tieline_api.use_cases import run_forks
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.events import EventMetadata
-from tieline_protocol.kept_results import unpacked
+from tieline_protocol.kept_results import KeptOutcome, KeptResult, outcome_name, unpacked
 from tieline_protocol.run_records import RunRecord
 
 pytestmark = pytest.mark.fast
@@ -229,3 +230,26 @@ async def test_a_run_that_has_not_ended_is_refused(status: Any) -> None:
     with pytest.raises(ApiError) as refused:
         await run_forks.fork(simulation.api.platform, STREAMS.organisation, running, FIRST)
     assert refused.value.status == 409
+
+
+@pytest.mark.parametrize("event", [EventMetadata(run="r", kind="event", task="paid", queued_at=1.0), None])
+async def test_outcomes_of_waits_are_copied_and_answers_to_approvals_stay_where_they_are(
+    event: EventMetadata | None,
+) -> None:
+    simulation, run = Simulation(4, key=None), new_ulid()
+    header = event and event.header()
+    waits = [
+        KeptResult(
+            name=name, name_hash=hashed(name), occurrence=1, place=place, result="{}", is_wait=True,
+            outcome=KeptOutcome(wait=wait, event=header, payload="480" if event else ""),
+        )
+        for place, (name, wait) in enumerate(
+            (("wait: paid", outcome_name(hashed("wait: paid"), 1)), ("approve: Pay?", "approval-a")), 1
+        )
+    ]  # fmt: skip
+    await run_forks._take_over(cast(EngineRequests, simulation.api), STREAMS, run, waits)
+    found = SimulatedPod(simulation.engine, simulation.code, []).queue.waits
+    outcome = await found.outcome(Wait(index="", run=run, name=outcome_name(hashed("wait: paid"), 1)))
+    assert outcome is not None
+    assert (outcome.event and outcome.event.payload) == (b"480" if event else None)
+    assert not [one for one in simulation.engine.runs.messages if "approval-a" in one or "~answered" in one]
