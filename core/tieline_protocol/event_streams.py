@@ -64,7 +64,7 @@ TTL = "Nats-TTL"
 EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 """The header with the number of the subject's last message; 0 where there must be none."""
 STEP_HEADER = "Tieline-Step"
-"""The header of a step's result with its name, hash of work and version, as JSON in ASCII."""
+"""The header of a step's message with its name, hash of work, version and run, as JSON in ASCII."""
 API_CLIENT = "tieline-api"
 """The name of the API's clients."""
 
@@ -201,6 +201,10 @@ class EventStreams:
     def hashed_step(self, run: str, name_hash: str, occurrence: int, place: int) -> str:
         """See ``step``."""
         return f"run.{self._own}.{run}.step.{name_hash}.{occurrence}.{place}"
+
+    def any_result(self) -> tuple[str, str]:
+        """The subjects of results of steps and of outcomes of waits, of all runs: without claims."""
+        return f"run.{self._own}.*.step.*.*.*", self.outcome("*", "*")
 
     def steps(self, run: str) -> str:
         """The subjects of the results of a run's steps."""

@@ -31,6 +31,8 @@ MAX_DIRECT_INPUT = 1024 * 1024
 MAX_VALUES = 250_000
 """Of a message, counted by separators: far more than pods write, and a quarter of a second to read."""
 _FAST = 1
+_BYTES = ("input", "step_results")
+"""Fields that are in base64."""
 
 
 class InvalidRecordsError(ValueError):
@@ -159,6 +161,9 @@ class RunRecord(RunFacts):
     """Of a webhook, beside its body, which is the input."""
     result: str | None = None
     """What the code of a child returned, as JSON. Only the mark of a run's end has it, never the history."""
+    step_results: bytes | None = None
+    """What ``kept_results.packed`` made of the results of the last attempt's steps; records with an input may have
+    it."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -231,8 +236,9 @@ def _to_dict(record: RunRecord) -> dict[str, Any]:
         for name, value in vars(record).items()
         if value is not None and value is not False and value != ""
     }
-    if record.input is not None:
-        content["input"] = base64.b64encode(record.input).decode()
+    for name in _BYTES:
+        if (value := content.get(name)) is not None:
+            content[name] = base64.b64encode(value).decode()
     content["steps"] = [step.to_dict() for step in record.steps]
     if not record.tags:
         content.pop("tags", None)
@@ -258,6 +264,7 @@ def _from_dict(content: dict[str, Any]) -> RunRecord:
         known["tags"] = valid_tags(tags)
     if request := known.get("request"):
         known["request"] = WebhookRequest.from_dict(request)
-    if (text := known.get("input")) is not None:
-        known["input"] = base64.b64decode(text)
+    for name in _BYTES:
+        if (text := known.get(name)) is not None:
+            known[name] = base64.b64decode(text)
     return RunRecord(**known)

@@ -137,7 +137,7 @@ def checked(
     )
     _, attempt, phase = clean.rank
     moment = round(clean.at * _MICROSECONDS)
-    tie = hashlib.blake2b(orjson.dumps(replace(clean, input=None)), digest_size=8).digest()
+    tie = hashlib.blake2b(orjson.dumps(replace(clean, input=None, step_results=None)), digest_size=8).digest()
     ended_at = _possible(clean.at if clean.ended_at is None else clean.ended_at, stored_at)
     return CheckedRecord(clean, (attempt, phase, moment, tie), ended_at if clean.status in ENDED else None)
 

@@ -117,7 +117,7 @@ async def replay(
     given = await platform.runs.replayed_input(organisation, run)
     if given is None:
         if payload is None or run.kind in ("webhook", "schedule"):
-            raise errors.conflict(_no_input(run))
+            raise errors.conflict(no_input(run))
         given = RunInput(payload, None, recorded=True)
     metadata = EventMetadata(
         run=new_id(),
@@ -139,20 +139,23 @@ async def replay(
         deduplicated_by=f"~replay:{run.id}" if once else None,
     )
     if run.status == "dead":
-        await _dead_letter(platform, streams, run, given)
+        await remove_dead_letter(platform, streams, run, given)
     return None if stored.duplicate else record
 
 
-async def _dead_letter(platform: Dependencies, streams: EventStreams, run: Run, given: RunInput) -> None:
+async def remove_dead_letter(
+    platform: Dependencies, streams: EventStreams, run: Run, given: RunInput
+) -> None:
     """Removes the dead letter of a run that was run again. The history keeps what the letter alone had.
 
     The new run is stored, whatever becomes of the letter.
     """
     try:
         if not given.recorded:
-            await platform.runs.write(
-                streams, await _ended(platform, streams.organisation, run, "dead", given)
-            )
+            ended = await _ended(platform, streams.organisation, run, "dead", given)
+            # This record takes the place of the one with the input.
+            results = await platform.runs.packed_results(streams.organisation, run)
+            await platform.runs.write(streams, replace(ended, step_results=results))
         await platform.environments.of(streams).purge(streams.dead_letters, streams.dead(run.id))
     except ApiError as error:
         logger.warning("The dead letter of a run that was run again stays: %s", error.message)
@@ -163,13 +166,14 @@ def why_not_again(run: Run) -> str:
     if run.status not in ENDED:
         return f"The run is {run.status}: it can be run again once it has ended, or cancel it first"
     if run.direct and run.input_at is None:
-        return _no_input(run)
+        return no_input(run)
     if not is_run_task(run.task):
         return "The run's task has a name that no task can have, so there is nothing to run again"
     return ""
 
 
-def _no_input(run: Run) -> str:
+def no_input(run: Run) -> str:
+    """Why a run whose input is not kept cannot be run again."""
     if run.kind == "background":
         return "Background work cannot be run again, because its input is not kept: events can (ctx.publish)"
     if run.kind == "call":

@@ -9,6 +9,7 @@ import { Card, Empty, Facts, Failure, Json, Loading, PageHead, Pre, Time } from 
 import { LogLines } from "../components/LogLines";
 import { releasePath } from "../components/Releases";
 import { ReplayDialog } from "../components/ReplayDialog";
+import { ReplayFromStepDialog, stepName } from "../components/ReplayFromStepDialog";
 import { RunBadge } from "../components/status";
 import { Tags } from "../components/Tags";
 import { useToast } from "../components/Toasts";
@@ -228,7 +229,10 @@ function Attempt({ attempt }: { attempt: RunAttempt }) {
 }
 
 function Steps({ run, project, namespace }: { run: RunDetail; project: string; namespace: string }) {
+  const { canEdit } = useOrganisation();
+  const [first, setFirst] = useState<RunStep>();
   if (run.steps.length === 0) return null;
+  const canReplay = canEdit && run.canReplay && (run.status === "succeeded" || run.status === "dead");
   return (
     <Card title="Steps" flush>
       {run.steps.map((each) => (
@@ -248,8 +252,21 @@ function Steps({ run, project, namespace }: { run: RunDetail; project: string; n
             )}
           </div>
           <span className="dim small">{duration(between(each.startedAt, each.endedAt))}</span>
+          {canReplay && (
+            <button
+              type="button"
+              className="button small"
+              aria-label={`Replay from ${visible(stepName(each))}`}
+              onClick={() => setFirst(each)}
+            >
+              Replay from here…
+            </button>
+          )}
         </div>
       ))}
+      {first && (
+        <ReplayFromStepDialog project={project} run={run} step={first} onClose={() => setFirst(undefined)} />
+      )}
     </Card>
   );
 }

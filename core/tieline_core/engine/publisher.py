@@ -113,11 +113,25 @@ async def decide_approval(
 
     Raises as ``publish_waking``.
     """
-    headers = {HEADER: answer.header(), EXPECTED_SEQUENCE: "0", TTL: f"{round(keep)}s"}
+    headers = {HEADER: answer.header(), TTL: f"{round(keep)}s"}
+    return await store_once(
+        jetstream, streams.answered(approval), payload, headers, stream=streams.runs, seconds=seconds
+    )
+
+
+async def store_once(
+    jetstream: JetStreamContext,
+    subject: str,
+    payload: bytes,
+    headers: Mapping[str, str],
+    *,
+    stream: str,
+    seconds: float,
+) -> bool:
+    """Stores a message; False where there is one at the subject. Raises as ``publish_answer``."""
+    first = {**headers, EXPECTED_SEQUENCE: "0"}
     try:
-        await _publish(
-            jetstream, streams.answered(approval), payload, headers, stream=streams.runs, seconds=seconds
-        )
+        await _publish(jetstream, subject, payload, first, stream=stream, seconds=seconds)
     except APIError as error:
         if error.err_code in refusals.WRONG_SEQUENCE:
             return False

@@ -35,6 +35,8 @@ class KeptStep:
     """A hash of the function and its arguments; empty where they are not compared."""
     version: str
     """The version whose code did it."""
+    run: str = ""
+    """The run whose idempotency key it was done with, of a step that was taken over; empty for its own run's."""
     result: bytes
 
 

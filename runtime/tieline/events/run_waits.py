@@ -13,6 +13,7 @@ from tieline_protocol.approvals import Answer, Approval, InvalidApprovalError, a
 from tieline_protocol.child_runs import child_index
 from tieline_protocol.child_runs import wait_name as child_wait_name
 from tieline_protocol.event_streams import hashed
+from tieline_protocol.kept_results import outcome_name
 from tieline_protocol.run_records import StepApproval
 
 Asked = Callable[[str, float, float], Approval]
@@ -110,13 +111,15 @@ class RunWaits:
             wait = OpenWait(
                 index=plan["index"],
                 run=self._run,
-                name=f"{hashed(step.name)}-{step.occurrence}",
+                name=outcome_name(hashed(step.name), step.occurrence),
                 key_hash=self._key_hash,
                 until=float(plan["until"]),
                 since=float(plan["since"]),
                 taken=frozenset(self._taken),
             )
+            self._steps.done.waits(step.name, step.occurrence, wait.name)
             found = await self._result(wait, is_first=step.result is None)
+            self._steps.done.ended(wait.name, found)
             turn.is_known = True
             return found
         except SuspendedRun:
@@ -150,8 +153,10 @@ class RunWaits:
             until=approval.until,
             since=0.0,
         )
+        self._steps.done.waits(step.name, step.occurrence, wait.name)
         self._steps.annotate(step, approval=StepApproval(id=approval.id, state="open"))
         answer = await self._result(wait, is_first=step.result is None, approval=approval)
+        self._steps.done.ended(wait.name, answer)
         self._steps.annotate(step, approval=_answered(approval.id, answer))
         return answer
 
@@ -177,7 +182,10 @@ class RunWaits:
         plan = await self._steps.finish(step, {"child": child, "until": wait.until})
         wait = self._wait_for_child(plan["child"], float(plan["until"]))
         self._steps.annotate(step, child=plan["child"])
-        return plan["child"], await self._result(wait, is_first=is_first)
+        self._steps.done.waits(step.name, step.occurrence, wait.name)
+        end = await self._result(wait, is_first=is_first)
+        self._steps.done.ended(wait.name, end)
+        return plan["child"], end
 
     def _wait_for_child(self, child: str, until: float) -> OpenWait:
         return OpenWait(

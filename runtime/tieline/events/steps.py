@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 import orjson
 
 from tieline.errors import TielineError, reason
+from tieline.events.done_steps import DoneSteps
 from tieline.events.retry import Reject
 from tieline.events.run_store import PATCH, KeptStep, RunStore, RunTakenOver, StepPlace, StepsClaim
 from tieline.plain_json import encode
@@ -106,6 +107,8 @@ class BegunStep:
     started_at: float
     idempotency_key: str
     result: bytes | None
+    found: KeptStep | None = None
+    """As an earlier attempt recorded it."""
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -170,6 +173,8 @@ class RunSteps:
         """Why the attempt must not go on."""
         self.records: list[StepRecord] = []
         """The steps of this attempt, in the order in which they ended."""
+        self.done = DoneSteps(self.idempotency_run, version)
+        """The results of this attempt's steps, for the record of the run's end."""
 
     @property
     def any_recorded(self) -> bool:
@@ -206,14 +211,16 @@ class RunSteps:
         place = self._order.begin() if in_own_task else 0
         claim = await self._claimed()
         found = await self._found(name, occurrence, work, claim, in_own_task=in_own_task)
+        run = (found and found.run) or self.idempotency_run
         return BegunStep(
             name=name,
             occurrence=occurrence,
             place=place,
             work=work,
             started_at=self._clock(),
-            idempotency_key=f"{self.idempotency_run}/{hashed(name)}/{occurrence}",
+            idempotency_key=f"{run}/{hashed(name)}/{occurrence}",
             result=None if found is None else found.result,
+            found=found,
         )
 
     async def _found(
@@ -257,6 +264,7 @@ class RunSteps:
         if step.result is not None:
             self._order.end(step.place)
             self._add(step, recorded=True)
+            self.done.add(step.found or self._kept(step, step.result))
             return json.loads(step.result)
         try:
             content = encode(value).encode()
@@ -272,11 +280,13 @@ class RunSteps:
             )
         claim = await self._claimed()
         # One after the other: a cluster stores one message at a time that depends on a claim, and refuses others.
+        kept = self._kept(step, content)
         async with self._writing:
             self.check_lease()
-            await self._runs.save_step(self._run, self._kept(step, content), claim=claim)
+            await self._runs.save_step(self._run, kept, claim=claim)
         self._order.end(step.place)
         self._add(step)
+        self.done.add(kept)
         return json.loads(content)
 
     def annotate(

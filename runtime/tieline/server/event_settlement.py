@@ -25,7 +25,7 @@ from tieline.events.queue import (
 from tieline.events.retry import Reject, RetryLater
 from tieline.events.run_store import RunTakenOver
 from tieline.server.event_attempt import Attempt
-from tieline.server.run_history import masked_error, masked_input, masked_tags
+from tieline.server.run_history import masked_error, masked_input, masked_results, masked_tags
 from tieline.telemetry.metrics import Outcome
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span
@@ -382,7 +382,9 @@ class EventSettlement:
     async def _claim_end(self, record: RunRecord) -> list[RunRecord] | None:
         """How a run has ended before, empty where that is not known; None where this is its first end."""
         steps = record.steps if len(record.steps) <= _MAX_CLAIMED_STEPS else ()
-        content = run_records.encode([replace(record, input=None, request=None, steps=steps)])
+        content = run_records.encode(
+            [replace(record, input=None, request=None, step_results=None, steps=steps)]
+        )
         first: bytes | None = None
 
         async def claim() -> None:
@@ -445,6 +447,7 @@ class EventSettlement:
             steps=steps,
             input=masked_input(attempt.delivery.payload, redact) if with_input else None,
             request=metadata.request if with_input else None,
+            step_results=masked_results(attempt.steps.done, redact) if with_input and attempt.steps else None,
             tags=masked_tags(attempt.tags, redact),
         )
 

@@ -484,11 +484,16 @@ async def test_the_api_signs_users_that_may_do_what_it_does_and_no_more(engine: 
     stored = await client.jetstream().publish(OWN.event("orders", run), b"one")
     assert await client.jetstream().delete_msg(OWN.queue, stored.seq)
     assert await client.jetstream().publish(OWN.answered(run), b"{}")
+    assert await client.jetstream().publish(OWN.step(run, "fetch", 1), b"{}")
+    assert await client.jetstream().publish(OWN.outcome(run, "wait"), b"{}")
     assert refused == []
     subjects = (
         f"$JS.API.STREAM.DELETE.{OWN.queue}",
         OWN.history,
-        OWN.step(run, "fetch", 1),
+        OWN.steps_claim(run),
+        OWN.run_state(run),
+        OWN.ended(run),
+        OTHER.step(run, "fetch", 1),
         OWN.approval(run, run),
         OWN.outcome(run, child_runs.wait_name(run)),
         OTHER.answered(run),

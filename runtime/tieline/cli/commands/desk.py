@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from tieline.cli.check import CheckReport, check, shown
-from tieline.cli.exit_codes import CommandError, ExitCode
+from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
 from tieline.cli.options import HERE, FolderArgument, Platform, ProjectOption
 from tieline.cli.remote.lookup import project_name
 from tieline.cli.task_list import task_lines
@@ -48,17 +48,30 @@ def run(
     ] = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="With --once: for this user alone.")] = None,
     payload: Annotated[str, typer.Option(metavar="JSON", help="With --once: the event's payload.")] = "{}",
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay",
+            metavar="FILE",
+            help="Run the last attempt of a run that `tieline runs download` wrote.",
+        ),
+    ] = None,
     image_has: ImageHasOption = None,
 ) -> None:
     """Serve a project on this machine, and again when its files change."""
     from tieline.cli.run import once as run_once  # noqa: PLC0415  (imported by the command that needs it)
+    from tieline.cli.run import replay as run_replay  # noqa: PLC0415
     from tieline.cli.run import run as serve  # noqa: PLC0415
 
     def found() -> Folder:
         return find(folder, connections=connections, schema=schema)
 
     modules = image_has or []
-    if once:
+    if replay is not None:
+        if once:
+            raise UsageError("--replay and --once are two ways to run something: give one of them")
+        code = run_replay(found(), replay, modules=modules)
+    elif once:
         code = run_once(found(), once, user=user, payload=_json(payload), modules=modules)
     else:
         code = serve(found, host=host, port=port, modules=modules)

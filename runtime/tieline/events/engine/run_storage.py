@@ -19,6 +19,7 @@ from tieline.events.run_store import Interruption, KeptStep, RunTakenOver, StepP
 from tieline_engine.refusals import WRONG_SEQUENCE
 from tieline_protocol.event_streams import EXPECTED_SEQUENCE, STEP_HEADER, TTL, subject_parts
 from tieline_protocol.events import HEADER, EventMetadata
+from tieline_protocol.kept_results import STEPS_TTL, step_header
 
 logger = logging.getLogger("tieline.events")
 
@@ -28,8 +29,6 @@ UNTIL_HEADER = "Tieline-Until"
 _WAITS_HEADER = "Tieline-Waits"
 _STEP_PARTS = 4
 """Parts of a step's subject after that of its run."""
-STEPS_TTL = "1440h"
-"""Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
 _ENDED_TTL = "1h"
 _INTERRUPTION_TTL = "24h"
 RELEASED = -1
@@ -106,7 +105,7 @@ class RunStorage:
         """See RunStore."""
         subject = self._streams.step(run, step.name, step.occurrence, place=step.place)
         claimed = {_EXPECTED_SUBJECT: self._streams.steps_claim(run), EXPECTED_SEQUENCE: str(claim.number)}
-        about = json.dumps({"name": step.name, "work": step.work, "version": step.version})
+        about = step_header(step.name, work=step.work, version=step.version)
         if await self._save_of_step(subject, step.result, {**claimed, STEP_HEADER: about}) is None:
             raise RunTakenOver
 
@@ -231,5 +230,6 @@ def _kept(step: StepPlace, headers: Mapping[str, str], result: bytes) -> KeptSte
         place=step.place,
         work=about.get("work", ""),
         version=about.get("version", ""),
+        run=about.get("run", ""),
         result=result,
     )

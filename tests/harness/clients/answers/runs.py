@@ -69,6 +69,25 @@ class RunDetail(Run):
     steps: list[Json]
 
 
+class RunRecording(Strict):
+    format: Literal[1]
+    id: Ulid
+    kind: str
+    task: str
+    status: RunStatus
+    attempt: int
+    queued_at: Time
+    steps: list[Json]
+    answers: list[Json]
+    notes: list[str]
+    user: str | None = None
+    key: str | None = None
+    event_id: str | None = None
+    replay_of: Ulid | None = None
+    version: Json | None = None
+    payload: str | None = None
+
+
 class Runs(Page):
     items: list[Run]
 

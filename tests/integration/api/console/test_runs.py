@@ -121,6 +121,19 @@ def test_a_dead_run_is_run_again_and_the_new_run_is_shown(
     assert admin.ok("GET", f"/projects/{project['id']}/runs/{replayed}")["replayOf"] == run
 
 
+def test_a_run_is_replayed_from_one_of_its_steps(person: Person_, admin: Client, scene: Scene) -> None:
+    project = scene.project("From a step")
+    run = scene.dead(project)
+    ann = person(admin)
+    ann.open(f"/projects/{project['id']}/runs/{run}")
+    ann.button("Replay from fetch order").click()
+    ann.finds_it_accessible()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Replay", exact=True).click()
+    ann.sees("Replay of")
+    replayed = ann.page.url.rsplit("/", 1)[1]
+    assert admin.ok("GET", f"/projects/{project['id']}/runs/{replayed}")["replayOf"] == run
+
+
 def test_a_payload_that_is_not_json_is_not_sent(person: Person_, admin: Client, scene: Scene) -> None:
     project = scene.project("Wrong payload")
     run = scene.dead(project)
