@@ -219,7 +219,9 @@ def test_a_report_is_the_users_with_the_file_of_the_page(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_KEY", "key-of-the-desk")
-    project = serve(example("async def report(ctx: Context) -> dict"), connections__yaml=example("SHOP_KEY", "yaml"))
+    project = serve(
+        example("async def report(ctx: Context) -> dict"), connections__yaml=example("SHOP_KEY", "yaml")
+    )
     shop = project.connection("shop")
     shop.on("GET", "/orders").answer(json={"orders": ["A-1"]})
     assert project.get("/report", user="ann").json() == {"for": "ann", "orders": ["A-1"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from tieline_api.runs.ended_steps import EndedSteps, StepName
 from tieline_api.runs.history import RunInput
 from tieline_api.runs.model import Run
 from tieline_api.use_cases import run_forks
+from tieline_protocol.child_runs import wait_name
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.kept_results import KeptOutcome, KeptResult, outcome_name, unpacked
@@ -253,3 +255,20 @@ async def test_outcomes_of_waits_are_copied_and_answers_to_approvals_stay_where_
     assert outcome is not None
     assert (outcome.event and outcome.event.payload) == (b"480" if event else None)
     assert not [one for one in simulation.engine.runs.messages if "approval-a" in one or "~answered" in one]
+
+
+@pytest.mark.parametrize("of_another", [True, False])
+async def test_the_end_of_a_child_goes_with_the_step_that_started_it_and_no_other(
+    *, of_another: bool
+) -> None:
+    simulation, run, child = Simulation(4, key=None), new_ulid(), new_ulid()
+    event = EventMetadata(run=child, kind="event", task="invoice", queued_at=1.0).header()
+    step = KeptResult(
+        name="run: invoice", name_hash=hashed("run: invoice"), occurrence=1, place=1, is_wait=True,
+        result=json.dumps({"child": new_ulid() if of_another else child, "until": 9.0}),
+        outcome=KeptOutcome(wait=wait_name(child), event=event, payload='{"number": 7}'),
+    )  # fmt: skip
+    await run_forks._take_over(cast(EngineRequests, simulation.api), STREAMS, run, [step])
+    found = SimulatedPod(simulation.engine, simulation.code, []).queue.waits
+    outcome = await found.outcome(Wait(index="", run=run, name=wait_name(child)))
+    assert (outcome is None) is of_another
