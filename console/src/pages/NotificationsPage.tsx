@@ -144,7 +144,7 @@ function ChannelDialog({ onClose }: { onClose: () => void }) {
       ...(signsIn && security !== "none" ? { username: values.username, password: values.password } : {}),
     };
   };
-  const submit = () => making.mutate({ name: values.name, type, config: config() }, { onSuccess: onClose });
+  const submit = () => making.mutate({ name: values.name, type, config: config() }, { close: onClose });
   const problems = problemsOf(making.error);
   const field = (name: keyof typeof FIELDS, label: string, kind?: "password" | "url" | "email", hint?: string) => (
     <TextField
