@@ -31,9 +31,9 @@ export default function IssuePage({ project, issue }: { project: string; issue: 
         title={`${detail.task}: ${visible(whatFailed(detail))}`}
         crumbs={
           <>
-            <Link href={path(namespace, "issues")}>Issues</Link> /{" "}
+            <Link href={path(namespace, "issues")}>Issues</Link>
             <Link href={path(namespace, "projects", project)}>{place?.project.name ?? project}</Link>
-            {place && ` / ${place.environment.name}`}
+            {place && <span>{place.environment.name}</span>}
           </>
         }
         sub={

@@ -32,7 +32,7 @@ export default function NotificationsPage() {
       <div className="card">
         {channels.isPending && <Loading what="channels" />}
         {channels.data && items.length === 0 && (
-          <Empty title="No channel" commands={["kubectl explain notificationchannel.spec"]}>
+          <Empty title="No channel">
             A channel is a Slack webhook, a signed webhook or e-mail. The settings of a project select what is sent
             to it.
           </Empty>

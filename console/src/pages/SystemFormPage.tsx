@@ -44,12 +44,12 @@ export default function SystemFormPage({ system }: { system?: string }) {
         }
         sub={
           system ? undefined : (
-            <>
-              <span>For known providers, use the</span>
+            <span>
+              For known providers, use the{" "}
               <Link className="link" href={`/${namespace}/catalogue`}>
                 catalogue
               </Link>
-            </>
+            </span>
           )
         }
       />
