@@ -36,9 +36,9 @@ export default function RunPage({ project, run }: { project: string; run: string
         title={detail.task}
         crumbs={
           <>
-            <Link href={`/${namespace}/runs`}>Runs</Link> /{" "}
+            <Link href={`/${namespace}/runs`}>Runs</Link>
             <Link href={path(namespace, "projects", project)}>{place?.project.name ?? project}</Link>
-            {place && ` / ${place.environment.name}`}
+            {place && <span>{place.environment.name}</span>}
           </>
         }
         sub={
@@ -138,13 +138,18 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
         {id}
       </Link>
     ) : null;
+  const runsOf = (what: "user" | "key", value: string) => (
+    <Link className="link" href={`${path(namespace, "runs")}?${changedSearch("", { [what]: value })}`}>
+      {visible(value)}
+    </Link>
+  );
   const hrefOf = (tag: Tag) => `${path(namespace, "runs")}?${changedSearch("", { tag: asFilter(tag) })}`;
   return (
     <Card title="About">
       <Facts
         of={[
           ["Run", <code key="id">{run.id}</code>],
-          ["User", visible(run.user?.externalId)],
+          ["User", run.user && runsOf("user", run.user.externalId)],
           [
             "Issue",
             run.issueId && (
@@ -158,7 +163,7 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
             ),
           ],
           ["Version", run.version && <VersionOfRun run={run} project={project} namespace={namespace} />],
-          ["Key", visible(run.key)],
+          ["Key", run.key && runsOf("key", run.key)],
           ["Tags", run.tags.length > 0 && <Tags tags={run.tags} hrefOf={hrefOf} />],
           ["Queued", <Time key="q" value={run.queuedAt} />],
           ["Started", run.startedAt && <Time value={run.startedAt} />],
@@ -362,7 +367,7 @@ function RunLogs({ project, environment, run }: { project: string; environment: 
         </div>
       )}
       {logs.data && lines.length === 0 && (
-        <Empty title="No line">The current pods have written no log lines for this run.</Empty>
+        <Empty title="No log lines">The current pods have written no log lines for this run.</Empty>
       )}
       <section className="spans" tabIndex={0} aria-label="Lines of this run">
         <LogLines lines={lines} />

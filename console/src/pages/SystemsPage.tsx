@@ -74,11 +74,7 @@ export default function SystemsPage() {
           {connectors.data?.items.length === 0 && (
             <Empty
               title={filters.search ? "No connectors match these filters" : "No connector"}
-              commands={
-                filters.search
-                  ? []
-                  : ["tieline connectors import openapi.yaml", "kubectl explain connectorversion.spec"]
-              }
+              commands={filters.search ? [] : ["tieline connectors import openapi.yaml"]}
             >
               {filters.search ? undefined : "An imported API description becomes one."}
             </Empty>

@@ -78,6 +78,9 @@ def test_a_run_is_found_by_a_business_id_on_the_page_and_in_the_palette(
     ann.page.keyboard.press("Control+k")
     ann.page.keyboard.type(run.lower())
     expect(options.filter(has_text=f"Run {run}")).to_be_visible()
+    ann.open(f"/projects/{project['id']}/runs/{run}")
+    ann.region("About").get_by_role("link", name="ann", exact=True).click()
+    expect(ann.page).to_have_url(re.compile(r"/runs\?user=ann$"))
 
 
 def test_a_failed_run_says_why_with_attempts_steps_input_answer_and_trace(
