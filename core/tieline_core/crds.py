@@ -100,7 +100,7 @@ _WORDS = {
     PARAMETER_PATTERN: (
         "must be the name of a header or parameter: letters, digits and !#$%&'*+-.^_`|~:[] only, so no spaces"
     ),
-    "^openapi$": "must be openapi",
+    "^(openapi|graphql)$": "must be openapi or graphql",
     NAME_PATTERN: "must hold letters, digits, '_' and '-' only",
     ANCHORED: "must start with ^ and end with $, so that it describes the whole value",
     SUFFIX_PATTERN: "must hold letters, digits, '.', '-', '_' and '/' only",

@@ -160,7 +160,14 @@ ANSWERS = {
     "connectors": {"items": [{"id": ID, "name": ATTACK, "updatedAt": ATTACK}]},
     "connectors/operations": {
         "items": [
-            {"connectorName": ATTACK, "name": ATTACK, "method": ATTACK, "path": ATTACK, "summary": ATTACK}
+            {
+                "connectorName": ATTACK,
+                "name": ATTACK,
+                "method": ATTACK,
+                "path": ATTACK,
+                "summary": ATTACK,
+                "graphql": ATTACK,
+            }
         ]
     },
     f"store/{ID}/kv/list": {"data": [{"key": [ATTACK, ATTACK]}]},
