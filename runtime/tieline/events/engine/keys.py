@@ -1,6 +1,7 @@
 """Events with a key: one pod at a time runs a key's events, oldest first. It is the pod that holds the key's token."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Collection
 from dataclasses import replace
@@ -11,7 +12,7 @@ from tieline.errors import reason
 from tieline.events.engine.deliveries import Lease, Leases
 from tieline.events.engine.run_storage import RELEASED, RunState
 from tieline.events.engine.storage import EngineStorage
-from tieline.events.queue import DeliveryHandler, EventsUnavailableError
+from tieline.events.queue import DeliveryHandler, EventsUnavailableError, QueueFullError
 from tieline.events.wait_store import OpenWait
 from tieline_common.backoff import jitter
 from tieline_protocol.event_streams import KEY_TOKEN, subject_parts
@@ -42,6 +43,10 @@ class KeyedEvents:
             if lease.deliveries > 1:
                 # Whoever had it may still be on the way to acknowledge it, so it is not the one to hold.
                 self._leases.redelivered += 1
+                # If this pod dies before it has stored the next token, that comes soon, and not when a run's wait ends.
+                soon = self._storage.clock() + self._leases.seconds + lease.engine_ahead
+                with contextlib.suppress(QueueFullError):
+                    await self._storage.schedule_token(key_hash, soon)
                 await lease.acknowledge()
                 await self._storage.publish_token(key_hash, {_CRASHED: "1"})
                 return

@@ -231,13 +231,14 @@ class WaitStorage:
             if found is None:
                 return
             headers = found.headers or {}
-            if float(headers.get(UNTIL_HEADER, 0)) <= 0:
-                break
+            # Where it is cleared already, too: a server that is behind may show an earlier one.
             kept = {HEADER: headers[HEADER], UNTIL_HEADER: "0", TTL: STEPS_TTL}
             expected = {EXPECTED_SEQUENCE: str(_number(found))}
             if await self._unless_changed(state, found.data, {**kept, **expected}):
                 break
             await read_pause(number)
+        else:
+            raise EventsUnavailableError(BEHIND)
         waiting = streams.waiting_key(key_hash)
         token = await self._connection.get(f"{streams.later}.{waiting}")
         if not await self._messages.store(streams.key_token(key_hash), b"", {}):
