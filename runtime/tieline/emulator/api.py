@@ -110,9 +110,8 @@ class Api:
         keep = steps.get("keep") or ()
         if self.facts.after_token is not None:
             return self.facts.after_token
-        check = self.facts.check
-        if check is not None and all(get(check, kept["path"]) is not None for kept in keep):
-            return check
+        if all(get(_document(self.facts.check), kept["path"]) is not None for kept in keep):
+            return self.facts.check
         made: Any = None
         for kept in keep:
             name = str(kept.get("variable") or kept.get("as"))
@@ -270,6 +269,16 @@ def _limited_by(rule: Raw) -> AnswerFacts:
     if path := rule.get("resetPath"):
         body = put(body, path, _RESETS.get(str(rule.get("unit")), "$seconds"))
     return AnswerFacts(status=status, headers=headers, body=body)
+
+
+def _document(answer: Any) -> Any:
+    """An answer as JSON; an entry may write it as text. None for any other text."""
+    if not isinstance(answer, str):
+        return answer
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return None
 
 
 def _path_only(path: str, values: Mapping[str, Any]) -> str:

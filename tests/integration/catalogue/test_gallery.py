@@ -83,7 +83,9 @@ def test_from_the_gallery_to_a_first_call(
             "it => setTimeout(() => it.click())"
         )
         expect(ann.region("Credentials")).to_contain_text("Connected. The system accepts the credentials.")
-        logging.getLogger(__name__).info("From the gallery to a first call: %.1f s", time.monotonic() - begun)
+        logging.getLogger(__name__).info(
+            "From the gallery to a first call: %.1f s, %d actions", time.monotonic() - begun, len(actions)
+        )
         assert len(actions) <= ACTIONS, actions
         assert any(one.url.path == "/user" for one in provider.seen)
         assert provider.client.secret not in ann.page.content()

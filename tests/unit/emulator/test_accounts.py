@@ -90,5 +90,8 @@ def test_the_provider_says_whose_token_it_is(key: str) -> None:
     assert reply.status == 200, reply.content
     kept = collect(dialect.after.keep, lambda path: value_at(reply.content, path), hosts=dialect.hosts)
     assert kept.account_id
+    check = provider.system.get("check") or {}
+    if check and scheme["afterToken"]["url"] == f"{provider.system['templateBaseUrl']}{check['path']}":
+        assert str((check.get("expect") or {}).get("contains", "")) in reply.body.decode()
     refused = asked(provider, request.method, url, headers={"Authorization": "Bearer another"})
     assert refused.status != 200 or not value_at(refused.content, dialect.after.keep[0].source)
