@@ -261,7 +261,7 @@ function Steps({ run, project, namespace }: { run: RunDetail; project: string; n
             <button
               type="button"
               className="button small"
-              aria-label={`Replay from ${visible(stepName(each))}`}
+              aria-label={`Replay from here… ${visible(stepName(each))}`}
               onClick={() => setFirst(each)}
             >
               Replay from here…

@@ -129,7 +129,7 @@ def test_a_run_is_replayed_from_one_of_its_steps(person: Person_, admin: Client,
     run = scene.dead(project)
     ann = person(admin)
     ann.open(f"/projects/{project['id']}/runs/{run}")
-    ann.button("Replay from fetch order").click()
+    ann.button("Replay from here… fetch order").click()
     ann.finds_it_accessible()
     ann.page.get_by_role("dialog").get_by_role("button", name="Replay", exact=True).click()
     ann.sees("Replay of")
