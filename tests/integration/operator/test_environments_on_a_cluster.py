@@ -98,3 +98,10 @@ def test_a_role_for_one_environment_scales_that_alone(
     )
     assert refused.returncode != 0
     assert "forbidden" in refused.stderr
+
+    acting.apply("Project", "roles", {**project_spec(), "environments": environments[1:]})
+    listed = ("get", "environments", "-o", "name")
+    eventually(
+        "the Environment is gone with its place in the Project",
+        lambda: "roles.staging" not in acting.kubectl(*listed, namespace=acting.namespace).stdout,
+    )
