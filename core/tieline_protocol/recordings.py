@@ -20,7 +20,7 @@ _MAX_URL = 8192
 _MAX_BODY = 1024 * 1024
 _MAX_NUMBER = 1_000_000
 _MISSING: Mapping[str, Missing] = {one: one for one in get_args(Missing)}
-_FIRST_STATUS, _LAST_STATUS = 100, 599
+_FIRST_STATUS, _LAST_STATUS = 200, 599
 
 
 class InvalidRecordingError(ValueError):

@@ -3,7 +3,7 @@
 from tieline_api.auth.permissions import permission
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.schemas import sleepers as rest
-from tieline_api.views.activation_lookup import environment_in_path
+from tieline_api.views.activation_lookup import environment_in_path, environment_object_in_path
 from tieline_api.views.sleepers import sleepers_to_rest
 from tieline_protocol.event_streams import EventStreams
 
@@ -16,6 +16,7 @@ OPERATIONS = Operations("Runs and events")
     id="listSleepers",
     summary="List runs that wait, with their recorded steps",
     permissions=permission("patch", "projects"),
+    by_environment=environment_object_in_path,
 )
 async def list_sleepers(call: Call[rest.SleepersQuery, None]) -> Reply[rest.SleepingRuns]:
     """Returns runs of an environment that have recorded steps and have not ended, with their inputs and the results of

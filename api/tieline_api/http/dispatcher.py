@@ -174,13 +174,13 @@ class Dispatcher:
         """Raises ``refused`` unless the caller may patch each of the Environments, and there is one."""
         with _instead(refused):
             names = await operation.by_environment(call) if operation.by_environment else ()
+        if not names:
+            raise refused
         access = self._platform.access
         for name in names:
             needed = Permission("patch", "environments", name=name)
             if not await access.allowed(call.caller, call.namespace, needed):
                 raise refused
-        if not names:
-            raise refused
 
     async def _organisation_of(
         self, caller: Caller, operation: Operation, path: Mapping[str, str]

@@ -5,12 +5,12 @@ import heapq
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from weakref import WeakValueDictionary
 
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests
 from tieline_common.backoff import exponential, jitter
+from tieline_common.semaphores import OwnSemaphores
 from tieline_core.engine.publisher import decide_approval, publish_waking
 from tieline_core.identity.ids import derived_id, new_id, parse_id
 from tieline_protocol.approvals import (
@@ -92,17 +92,13 @@ class Approvals:
 
     def __init__(self, environments: EnvironmentEngines) -> None:
         self._environments = environments
-        self._at_once: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        """By organisation."""
-
-    def _limit(self, organisation: str) -> asyncio.Semaphore:
-        return self._at_once.setdefault(organisation, asyncio.Semaphore(_AT_ONCE))
+        self._at_once = OwnSemaphores(_AT_ONCE)
 
     async def refs(
         self, organisation: str, environments: Collection[str], wanted: Callable[[ApprovalRef], bool]
     ) -> FoundApprovals:
         """The approvals of the environments that may be ``wanted``."""
-        limit = self._limit(organisation)
+        limit = self._at_once.of(organisation)
 
         async def one(environment: str) -> Sequence[ApprovalRef] | None:
             async with limit:
@@ -146,7 +142,7 @@ class Approvals:
     ) -> Mapping[tuple[str, str], StoredApproval]:
         """Approvals, by environment and id. One that has gone meanwhile, or cannot be read, is left out."""
 
-        limit = self._limit(organisation)
+        limit = self._at_once.of(organisation)
 
         async def one(ref: ApprovalRef) -> StoredApproval | None:
             async with limit:

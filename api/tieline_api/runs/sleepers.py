@@ -13,6 +13,7 @@ from nats.aio.client import Client
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
 from tieline_api.engine.requests import EngineRequests
+from tieline_common.semaphores import OwnSemaphores
 from tieline_core.engine.stored_messages import EngineReadError, ReadLimits, StoredMessage, read_subject
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.approvals import wait_name
@@ -96,7 +97,7 @@ class Sleepers:
 
     def __init__(self, environments: EnvironmentEngines) -> None:
         self._environments = environments
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._at_once = OwnSemaphores(_AT_ONCE)
 
     async def read(self, streams: EventStreams, *, most: int) -> FoundSleepers:
         """At most ``most`` of an environment's runs, spread over their age, as far as they fit into MOST_BYTES."""
@@ -130,7 +131,7 @@ class Sleepers:
 
     async def _read(self, engine: EngineRequests, streams: EventStreams, run: str) -> Sleeper:
         """Raises _EndedError and _NotReadError."""
-        async with self._at_once:
+        async with self._at_once.of(streams.organisation):
             try:
                 return await _sleeper(engine, streams, run)
             except NoStreamError:

@@ -119,18 +119,8 @@ async def replay(
         if payload is None or run.kind in ("webhook", "schedule"):
             raise errors.conflict(no_input(run))
         given = RunInput(payload, None, recorded=True)
-    metadata = EventMetadata(
-        run=new_id(),
-        kind=run.kind,
-        task=run.task,
-        queued_at=time.time(),
-        user=run.user,
-        key=run.key,
-        replay_of=run.id,
-        # With the same input, other systems recognise what the run has done already.
-        idempotency_run=run.id if payload is None else None,
-        request=given.request,
-    )
+    # With the same input, other systems recognise what the run has done already.
+    metadata = replace(replay_metadata(run, given), idempotency_run=run.id if payload is None else None)
     stored, record = await publish(
         platform,
         streams,
@@ -141,6 +131,21 @@ async def replay(
     if run.status == "dead":
         await remove_dead_letter(platform, streams, run, given)
     return None if stored.duplicate else record
+
+
+def replay_metadata(run: Run, given: RunInput) -> EventMetadata:
+    """What the event of a new run says that runs another one again."""
+    return EventMetadata(
+        run=new_id(),
+        kind=run.kind,
+        task=run.task,
+        queued_at=time.time(),
+        user=run.user,
+        key=run.key,
+        shared_key=run.shared_key,
+        replay_of=run.id,
+        request=given.request,
+    )
 
 
 async def remove_dead_letter(

@@ -2,8 +2,8 @@
 
 import json
 import logging
-import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from tieline_api import errors
@@ -13,12 +13,18 @@ from tieline_api.engine.requests import TIMEOUT, EngineRequests
 from tieline_api.errors import ApiError
 from tieline_api.runs.ended_steps import StepName, taken_over
 from tieline_api.runs.model import Run
-from tieline_api.use_cases.run_actions import no_input, publish, remove_dead_letter, why_not_again
+from tieline_api.use_cases.run_actions import (
+    no_input,
+    publish,
+    remove_dead_letter,
+    replay_metadata,
+    why_not_again,
+)
 from tieline_core.engine.publisher import store_once
-from tieline_core.identity.ids import new_id, parse_id
+from tieline_core.identity.ids import parse_id
 from tieline_protocol.child_runs import wait_name
 from tieline_protocol.event_streams import STEP_HEADER, TTL, EventStreams
-from tieline_protocol.events import HEADER, EventMetadata
+from tieline_protocol.events import HEADER
 from tieline_protocol.kept_results import (
     STEPS_TTL,
     KeptOutcome,
@@ -54,18 +60,7 @@ async def fork(platform: Dependencies, organisation: str, run: Run, first: StepN
     if given is None:
         raise errors.conflict(no_input(run))
     streams = EventStreams(organisation, run.environment)
-    metadata = EventMetadata(
-        run=new_id(),
-        kind=run.kind,
-        task=run.task,
-        queued_at=time.time(),
-        user=run.user,
-        key=run.key,
-        shared_key=run.shared_key,
-        replay_of=run.id,
-        request=given.request,
-        has_steps=bool(results),
-    )
+    metadata = replace(replay_metadata(run, given), has_steps=bool(results))
     await platform.waiting_limits.require_room(streams)
     await _take_over(platform.environments.of(streams), streams, metadata.run, results)
     # Where this fails the event may be stored nevertheless, so the steps stay. They go by themselves.

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tieline_api import errors
@@ -47,8 +48,9 @@ class EnvironmentRef:
 
 def environment_to_rest(call: AnyCall, environment: EnvironmentRef) -> Environment:
     """The environment as REST tells it, without files."""
-    versions = versions_of(call.platform.cluster, environment.project)
-    found = environments_to_rest(environment.project, versions, {})
+    cluster, project = call.platform.cluster, environment.project
+    scale = partial(cluster.scale, project)
+    found = environments_to_rest(project, versions_of(cluster, project), scale, {})
     return seen_environment(call, next(one for one in found if one.name == environment.name))
 
 

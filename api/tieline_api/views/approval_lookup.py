@@ -163,8 +163,8 @@ def _incomplete(found: FoundApprovals) -> Iterator[str]:
         )
     if found.left_out:
         yield (
-            f"There are {found.left_out} more approvals: each environment has a share of {MOST}; "
-            "filter by environment or state to see older ones"
+            f"{found.left_out} older approvals are left out: a list has at most {MOST}, shared among environments. "
+            "Filter by environment or state to see them"
         )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tieline_api import errors
@@ -42,6 +43,7 @@ async def project_reply(platform: Dependencies, obj: ObjectView) -> Reply[Projec
     body = convert.project_to_rest(
         obj,
         versions=versions_of(platform.cluster, obj),
+        scale=partial(platform.cluster.scale, obj),
         files=files,
         files_managed_by=files_manager(obj),
         deployed={

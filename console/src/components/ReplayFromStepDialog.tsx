@@ -1,7 +1,7 @@
 import { useState } from "react";
-import { useLocation } from "wouter";
 import { type RunDetail, type RunStep, useRunAction } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
+import { useLeave } from "../lib/leaving";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
 import { ActionDialog } from "./ActionDialog";
@@ -25,7 +25,7 @@ export function ReplayFromStepDialog({
   onClose: () => void;
 }) {
   const { namespace } = useOrganisation();
-  const [, navigate] = useLocation();
+  const leave = useLeave();
   const say = useToast();
   const action = useRunAction(project, run.id);
   const [error, setError] = useState<unknown>();
@@ -36,9 +36,9 @@ export function ReplayFromStepDialog({
         onError: setError,
         onSuccess: (made) => {
           say("The run is queued again.");
-          onClose();
-          if (made) navigate(path(namespace, "projects", project, "runs", made.id));
+          if (made) leave(path(namespace, "projects", project, "runs", made.id));
         },
+        close: onClose,
       },
     );
   return (

@@ -45,10 +45,10 @@ def limit(*, memory: int, cpu: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
 
 
-def _answer(described_in: str) -> list[bytes]:
+def _answer(format: str) -> list[bytes]:
     try:
         # Held by nobody but its reader, who lets go of it early.
-        maps = pack(import_description(sys.stdin.buffer.read(MAX_BYTES + 1), described_in))
+        maps = pack(import_description(sys.stdin.buffer.read(MAX_BYTES + 1), format))
     except UnreadableDescription as refused:
         return [
             orjson.dumps({"refused": str(refused), "too_large": isinstance(refused, DescriptionTooLarge)})

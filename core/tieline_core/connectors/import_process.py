@@ -74,15 +74,13 @@ class ImportLimits:
         """Bytes that one may use at most."""
         return self.memory - self.reserve
 
-    def memory_of(self, size: int, described_in: str = "openapi") -> int:
+    def memory_of(self, size: int, format: str = "openapi") -> int:
         """Bytes that a description of ``size`` bytes is expected to need at most."""
-        return min(self.largest, _MEMORY + _MEMORY_PER_BYTE[described_in] * size)
+        return min(self.largest, _MEMORY + _MEMORY_PER_BYTE[format] * size)
 
-    def cpu_of(self, size: int, described_in: str = "openapi") -> int:
+    def cpu_of(self, size: int, format: str = "openapi") -> int:
         """Seconds of CPU for a description of ``size`` bytes."""
-        return min(
-            self.cpu_seconds, math.ceil(_CPU_SECONDS + _CPU_SECONDS_PER_MIB[described_in] * size / MIB)
-        )
+        return min(self.cpu_seconds, math.ceil(_CPU_SECONDS + _CPU_SECONDS_PER_MIB[format] * size / MIB))
 
 
 def usual_limits(cgroups: Sequence[Path] = _CGROUPS) -> ImportLimits:
@@ -145,15 +143,15 @@ class Importer:
         async with self._queue.slot(owner, more):
             return await self._run(source, format, memory=more, size=size)
 
-    async def _run(self, source: BinaryIO, described_in: str, *, memory: int, size: int) -> list[Map]:
+    async def _run(self, source: BinaryIO, format: str, *, memory: int, size: int) -> list[Map]:
         os.lseek(source.fileno(), 0, os.SEEK_SET)
         limits = self._limits
         try:
             process = limited_process.start(
                 _MODULE,
                 memory,
-                limits.cpu_of(size, described_in),
-                described_in,
+                limits.cpu_of(size, format),
+                format,
                 stdin=source.fileno(),
                 stdout=subprocess.PIPE,
                 variables=_RESERVATIONS,
@@ -180,7 +178,7 @@ class Importer:
             raise _MemoryUsedUp
         if process.returncode == -signal.SIGXCPU:
             raise DescriptionTooLarge(
-                f"The import was stopped: it used more than {limits.cpu_of(size, described_in)} s of processor time, "
+                f"The import was stopped: it used more than {limits.cpu_of(size, format)} s of processor time, "
                 "which is what a description of this size may; split it, or remove what repeats"
             )
         if process.returncode == -signal.SIGKILL:

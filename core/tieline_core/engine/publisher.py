@@ -128,7 +128,7 @@ async def store_once(
     stream: str,
     seconds: float,
 ) -> bool:
-    """Stores a message; False where there is one at the subject. Raises as ``publish_answer``."""
+    """Stores a message; False where there is one at the subject. Raises as ``publish_waking``."""
     first = {**headers, EXPECTED_SEQUENCE: "0"}
     try:
         await _publish(jetstream, subject, payload, first, stream=stream, seconds=seconds)

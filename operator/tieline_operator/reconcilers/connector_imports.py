@@ -177,9 +177,9 @@ class DescriptionImports:
         return bytes(data)
 
 
-def _key(digest: str, described_in: str) -> str:
+def _key(digest: str, format: str) -> str:
     """The same bytes in another format have another result."""
-    return f"{described_in} {digest}"
+    return f"{format} {digest}"
 
 
 def _stamps(cache: ClusterCache, connector: Connector, description: ConnectorDescription) -> list[str]:

@@ -1,15 +1,15 @@
-"""A client that gives the recorded answers of other systems, and sends nothing."""
+"""A client that gives the recorded answers of other systems, and sends nothing to them."""
 
-import asyncio
+import tempfile
 from collections import defaultdict, deque
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import aiohttp
-from aiohttp.client_reqrep import RequestInfo
-from aiohttp.helpers import TimerNoop
-from multidict import CIMultiDict, CIMultiDictProxy
+from aiohttp import web
+from multidict import CIMultiDict
 from yarl import URL
 
 from tieline.errors import TielineError
@@ -18,6 +18,9 @@ from tieline_protocol.recordings import RecordedAnswer
 
 _REPEATED = frozenset((429, 502, 503, 504))
 """Statuses after which requests are sent again, so that nobody reads the body."""
+_NUMBER = "X-Tieline-Recorded"
+_LEFT_OUT = frozenset(("middlewares", "proxy", "proxy_auth", "proxy_headers", "ssl", "timeout"))
+"""Options of requests that say how other systems are reached."""
 
 
 class NotRecordedError(TielineError):
@@ -27,12 +30,14 @@ class NotRecordedError(TielineError):
 class RecordedClient:
     """Takes the place of the aiohttp.ClientSession of a process. Answers go by method, path and order."""
 
-    def __init__(self, answers: Sequence[RecordedAnswer]) -> None:
+    def __init__(self, client: aiohttp.ClientSession, answers: Sequence[RecordedAnswer]) -> None:
+        """``client`` reaches nothing but the server that has the answers by their numbers."""
+        self._client = client
         self._answers: dict[tuple[str, str], deque[tuple[int, RecordedAnswer]]] = defaultdict(deque)
         for number, one in enumerate(answers):
             self._answers[one.method, _path(one.url)].append((number, one))
 
-    async def request(self, method: str, url: URL, **_options: Any) -> aiohttp.ClientResponse:
+    async def request(self, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
         """The next answer to such a request. Raises NotRecordedError."""
         left = self._answers.get((method.upper(), URL(url).raw_path))
         if not left:
@@ -46,7 +51,41 @@ class RecordedClient:
                 f"{method} {URL(url).raw_path} was answered with {answer.status}, but the body was not kept, and "
                 f"nothing is sent. Add what it was as answers[{number}].body to the file"
             )
-        return _response(method, URL(url), answer)
+        headers = CIMultiDict(options.pop("headers", None) or {})
+        headers[_NUMBER] = str(number)
+        kept = {name: value for name, value in options.items() if name not in _LEFT_OUT}
+        return await self._client.request(method, url, headers=headers, **kept)
+
+
+@asynccontextmanager
+async def recorded_client(answers: Sequence[RecordedAnswer]) -> AsyncGenerator[RecordedClient, None]:
+    """The client, with a server on a Unix socket behind it."""
+
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        one = answers[int(request.headers[_NUMBER])]
+        body = (one.body or "").encode()
+        return web.Response(status=one.status, body=body, headers={"Content-Type": one.content_type})
+
+    application = web.Application(client_max_size=0)
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    try:
+        with tempfile.TemporaryDirectory(prefix="tieline-") as folder:
+            socket = str(Path(folder, "socket"))
+            await web.UnixSite(runner, socket).start()
+            # It takes no TLS for https either.
+            connector = aiohttp.UnixConnector(socket)
+            async with aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                response_class=Response,
+            ) as client:
+                yield RecordedClient(client, answers)
+    finally:
+        await runner.cleanup()
 
 
 def _path(url: str) -> str:
@@ -54,33 +93,3 @@ def _path(url: str) -> str:
         return URL(url, encoded=True).raw_path
     except ValueError:
         return url
-
-
-def _response(method: str, url: URL, answer: RecordedAnswer) -> Response:
-    headers = CIMultiDictProxy(CIMultiDict({"Content-Type": answer.content_type}))
-    response = Response(
-        method,
-        url,
-        writer=None,
-        continue100=None,
-        timer=TimerNoop(),
-        request_info=RequestInfo(url, method, headers, url),
-        traces=[],
-        loop=asyncio.get_running_loop(),
-        session=cast(Any, None),
-        stream_writer=cast(Any, SimpleNamespace(output_size=0)),
-    )
-    response.status = answer.status
-    response.reason = ""
-    response._headers = headers
-    response._raw_headers = ()
-    response._body = (answer.body or "").encode()
-    protocol = SimpleNamespace(_reading_paused=False, pause_reading=_nothing, resume_reading=_nothing)
-    response.content = aiohttp.StreamReader(cast(Any, protocol), 2**16, loop=asyncio.get_running_loop())
-    response.content.feed_data(response._body)
-    response.content.feed_eof()
-    return response
-
-
-def _nothing(**_options: object) -> None:
-    """Nothing is read from a socket."""

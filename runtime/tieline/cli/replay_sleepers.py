@@ -109,7 +109,7 @@ def main() -> None:
         replay = SleeperReplay(code, tasks)
         # Before the code has run: it may close whatever is open.
         descriptor = os.open(answer, os.O_WRONLY | os.O_APPEND)
-        _refuse_the_world(replay)
+        _refuse_side_effects(replay)
         for number, run in enumerate(runs):
             found = await _replayed(replay, run)
             if found is not None:
@@ -138,7 +138,7 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
 
 
-def _refuse_the_world(replay: "SleeperReplay") -> None:
+def _refuse_side_effects(replay: "SleeperReplay") -> None:
     """Ends the replay of a run that opens a connection, starts a program or writes a file."""
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:

@@ -15,7 +15,7 @@ from typing import cast
 
 import aiohttp
 
-from tieline.cli.recorded_answers import RecordedClient
+from tieline.cli.recorded_answers import RecordedClient, recorded_client
 from tieline.configuration.current import Configuration
 from tieline.configuration.file_source import FileSource
 from tieline.configuration.users import ConfiguredUsers
@@ -59,7 +59,7 @@ def main() -> None:
             raise ConfigurationError(
                 f"The code has no event {recording.metadata.task!r}, which the run was for"
             )
-        sys.exit(asyncio.run(_replay(tasks, recording, settings, redactor)))
+        sys.exit(asyncio.run(_replay_offline(tasks, recording, settings, redactor)))
     except (CodeError, ConfigurationError) as error:
         logger.critical("Cannot start: %s", error, exc_info=error.__cause__)
         sys.exit(1)
@@ -76,7 +76,14 @@ def read(path: Path) -> Recording:
         raise ConfigurationError(f"{path} is no recording of a run: {error}") from None
 
 
-async def _replay(tasks: Tasks, recording: Recording, settings: Settings, redactor: Redactor) -> int:
+async def _replay_offline(tasks: Tasks, recording: Recording, settings: Settings, redactor: Redactor) -> int:
+    async with recorded_client(recording.answers) as client:
+        return await _replay(tasks, recording, settings, redactor, client)
+
+
+async def _replay(
+    tasks: Tasks, recording: Recording, settings: Settings, redactor: Redactor, client: RecordedClient
+) -> int:
     configuration = Configuration(redactor=redactor, needed=False)
     configuration.publish(FileSource(settings.connections_file, schema=settings.schema_file).snapshot())
     users = ConfiguredUsers(configuration)
@@ -89,7 +96,7 @@ async def _replay(tasks: Tasks, recording: Recording, settings: Settings, redact
     runner = Runner(
         limits=limits_of(settings),
         configuration=configuration,
-        client=cast(aiohttp.ClientSession, RecordedClient(recording.answers)),
+        client=cast(aiohttp.ClientSession, client),
         run_metadata=run_metadata_of(settings),
         users=users,
         documents=MemoryDocuments(),

@@ -37,7 +37,7 @@ from tieline_protocol.run_records import StepApproval, StepRecord
 
 MAX_STEPS = 1000
 MAX_RESULT_BYTES = 1024 * 1024
-MAXPATCH_NAME = 190
+MAX_PATCH_NAME = 190
 
 current_step: ContextVar[str | None] = ContextVar("tieline_step", default=None)
 """The idempotency key of the step that the running code is in."""
@@ -322,9 +322,9 @@ class RunSteps:
         The first answer is recorded, and is the one of all attempts. It has no place in the sequence, so that the
         question can be added to code and removed from it under waiting runs. Raises as ``begin``.
         """
-        if not isinstance(name, str) or not 1 <= len(name) <= MAXPATCH_NAME:
+        if not isinstance(name, str) or not 1 <= len(name) <= MAX_PATCH_NAME:
             raise ValueError(
-                f"The name of a patch is a text of 1 to {MAXPATCH_NAME} characters, not {name!r}"
+                f"The name of a patch is a text of 1 to {MAX_PATCH_NAME} characters, not {name!r}"
             )
         async with self._patching:
             if name not in self._patches:

@@ -58,11 +58,11 @@ def main() -> None:
     logs.configure(redactor)
     logs.leave_out_unused()
     learn_environment(redactor, os.environ)
-    learn_files(redactor, os.environ)
     termination_log = Path(os.environ.get("TIELINE_TERMINATION_LOG", "/dev/termination-log"))
     try:
         if (environment := trusting_environment(os.environ)) is not None:
             os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606  (itself)
+        learn_files(redactor, os.environ)
         settings = Settings.from_environment(os.environ)
         logging.getLogger().setLevel(settings.log_level)
         tasks = load(settings.code_dir, settings.packages_dir)

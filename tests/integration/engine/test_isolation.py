@@ -495,7 +495,7 @@ async def test_the_api_signs_users_that_may_do_what_it_does_and_no_more(engine: 
         OWN.ended(run),
         OTHER.step(run, "fetch", 1),
         OWN.approval(run, run),
-        OWN.outcome(run, child_runs.wait_name(run)),
+        OTHER.outcome(run, "wait"),
         OTHER.answered(run),
         OTHER.event(child_runs.ENDED_TASK, run),
     )

@@ -11,7 +11,7 @@ import pytest
 from yarl import URL
 
 from tests.unit.cli.commands import project, tieline
-from tieline.cli.recorded_answers import NotRecordedError, RecordedClient
+from tieline.cli.recorded_answers import NotRecordedError, RecordedClient, recorded_client
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.recordings import InvalidRecordingError, RecordedAnswer, Recording
@@ -129,33 +129,33 @@ async def test_answers_go_by_method_path_and_order() -> None:
     def answer(method: str, path: str, body: str | None, status: int = 200) -> RecordedAnswer:
         return RecordedAnswer(method=method, url=f"https://shop.example{path}?***", status=status, body=body)
 
-    client = RecordedClient(
-        [
-            answer("GET", "/a", '"first"'),
-            answer("POST", "/a", '"posted"'),
-            answer("GET", "/a", '"second"'),
-            answer("GET", "/b", None),
-            answer("GET", "/c", None, 503),
-            answer("GET", "not a url", "1"),
-        ]
-    )
+    answers = [
+        answer("GET", "/a", '"first"'),
+        answer("POST", "/a", '"posted"'),
+        answer("GET", "/a", '"second"'),
+        answer("GET", "/b", None),
+        answer("GET", "/c", None, 503),
+        answer("GET", "not a url", "1"),
+    ]
 
-    async def asked(method: str, path: str) -> tuple[int, bytes]:
-        response = await client.request(method, URL(f"http://127.0.0.1:9{path}?page=1"))
+    async def asked(client: RecordedClient, method: str, path: str) -> tuple[int, bytes]:
+        response = await client.request(method, URL(f"https://shop.invalid{path}?page=1"), json={})
+        assert str(response.url) == f"https://shop.invalid{path}?page=1"
         return response.status, await response.read()
 
-    assert await asked("get", "/a") == (200, b'"first"')
-    assert await asked("GET", "/a") == (200, b'"second"')
-    assert await asked("POST", "/a") == (200, b'"posted"')
-    assert await asked("GET", "/c") == (503, b""), "it is sent again, and nobody reads it"
-    for method, path, said in (
-        ("GET", "/a", "has no answer"),
-        ("PUT", "/a", "has no answer"),
-        ("GET", "/b", "answers[3].body"),
-    ):
-        with pytest.raises(NotRecordedError) as refused:
-            await asked(method, path)
-        assert said in str(refused.value)
+    async with recorded_client(answers) as client:
+        assert await asked(client, "get", "/a") == (200, b'"first"')
+        assert await asked(client, "GET", "/a") == (200, b'"second"')
+        assert await asked(client, "POST", "/a") == (200, b'"posted"')
+        assert await asked(client, "GET", "/c") == (503, b""), "it is sent again, and nobody reads it"
+        for method, path, said in (
+            ("GET", "/a", "has no answer"),
+            ("PUT", "/a", "has no answer"),
+            ("GET", "/b", "answers[3].body"),
+        ):
+            with pytest.raises(NotRecordedError) as refused:
+                await asked(client, method, path)
+            assert said in str(refused.value)
 
 
 def test_code_that_asks_for_other_steps_is_stopped(tmp_path: Path) -> None:

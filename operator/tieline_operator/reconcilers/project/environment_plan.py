@@ -146,7 +146,7 @@ def plan_environment(
         workload,
         target,
         now,
-        held=bool(variables.problems or placement.problems)
+        keep_deployment=bool(variables.problems or placement.problems)
         and not (variables.withdrawn or placement.withdrawn)
         and workload.replicas > 0,
     )
@@ -160,9 +160,9 @@ def _with_manifests(
     target: Target,
     now: datetime,
     *,
-    held: bool,
+    keep_deployment: bool,
 ) -> EnvironmentPlan:
-    """``held`` leaves the Deployment as it is: new pods would lack a variable, or run where they should not."""
+    """``keep_deployment``: new pods would lack a variable, or run where they should not."""
     objects: dict[Resource, Manifest] = {
         r.SERVICE_ACCOUNTS: manifests.service_account(workload),
         r.NETWORK_POLICIES: manifests.network_policy(workload),
@@ -173,7 +173,7 @@ def _with_manifests(
         objects[r.ENGINE_SECRETS], renew_after = environment_secret(
             workload, observed.engine_signer, environment.children.get(r.ENGINE_SECRETS), now
         )
-    version = None if held else _to_run(observed, environment, target)
+    version = None if keep_deployment else _to_run(observed, environment, target)
     running = _packages(observed, environment, version) if version else NO_PACKAGES
     installs = [
         (plan, of)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _HEAD = 256
 """Bytes in which the answer to an introspection query shows what it is."""
 
-_NAME = 63
+_MAX_NAME = 63
+"""Characters of an object's name that is made from a file's."""
 
 connectors = Commands(
     no_args_is_help=True, help="List and search connectors, import API descriptions, and add them to code."
@@ -74,7 +75,7 @@ def import_connector(
     metadata: dict[str, str] = {"format": _format_of(file, content), "version": version}
     if connector is None and metadata["format"] == "graphql":
         # A schema has no title.
-        metadata["name"] = file.stem[:_NAME]
+        metadata["name"] = file.stem[:_MAX_NAME]
     with progress(f"Importing {file}"):
         answer = remote.request(
             "POST",
