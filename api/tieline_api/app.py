@@ -77,6 +77,7 @@ from tieline_api.runs.direct import DirectRuns
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.index import RunIndex
 from tieline_api.runs.reading import RunFollowers
+from tieline_api.runs.sleepers import Sleepers
 from tieline_api.server.probes import add_metrics, add_openapi, add_probes
 from tieline_api.server.swagger_ui import add_documentation
 from tieline_api.settings import Settings
@@ -157,6 +158,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         histories=histories,
         runs=RunHistory(engine, environments, index, histories),
         approvals=Approvals(environments),
+        sleepers=Sleepers(environments),
         changes=changes,
         direct_runs=DirectRuns(engine, histories.counts),
         authentication=AuthenticatorChain(

@@ -33,6 +33,7 @@ from tieline_api.runs.approvals import Approvals
 from tieline_api.runs.direct import DirectRuns
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.reading import RunFollowers
+from tieline_api.runs.sleepers import Sleepers
 from tieline_api.settings import Settings
 from tieline_api.state.documents import Documents
 from tieline_api.state.schedules import ScheduleRecords
@@ -108,6 +109,7 @@ class Dependencies:
     """Read the run histories from the engine into this replica's index."""
     runs: RunHistory
     approvals: Approvals
+    sleepers: Sleepers
     changes: ChangeFeed
     """Changes in organisations, for watchers."""
     direct_runs: DirectRuns

@@ -13,10 +13,20 @@ async def orders(ctx: Context, request: Request) -> None:
 const description = JSON.stringify({
   operations: { createInvoice: { method: "POST", path: "/invoices", summary: "Create an invoice" } },
 });
+const described = JSON.stringify({
+  operations: {
+    orders: {
+      method: "POST",
+      path: "",
+      document: "query orders($first: Int) {\n  orders(first: $first) { id }\n}",
+    },
+  },
+});
 const known = {
   connectors: operationsOf([
     { filename: "connectors/billing.json", content: description },
     { filename: "connectors/broken.json", content: "{" },
+    { filename: "connectors/shop.json", content: described },
   ]),
   connections: ["shop", "billing"],
 };
@@ -70,4 +80,11 @@ test("a long line without an end takes no time", () => {
   const began = performance.now();
   completionsAt(before, before, sdk, known);
   expect(performance.now() - began).toBeLessThan(1000);
+});
+
+test("operations of GraphQL are completed with their kind and their variables", () => {
+  const before = `${SOURCE}    await ctx.call("shop", "or`;
+  expect(completionsAt(before, before, sdk, known)?.options).toEqual([
+    { name: "orders", kind: "method", signature: " query orders($first: Int)", doc: undefined },
+  ]);
 });

@@ -2,10 +2,14 @@ import { expect, test } from "vitest";
 import {
   decided,
   findingsOf,
+  hasRelativeImports,
+  importersOf,
   merge,
   namedConnections,
   nameProblem,
   placeOf,
+  renamed,
+  renameProblem,
   sameFiles,
   webhooksOf,
 } from "../src/lib/editing";
@@ -23,6 +27,7 @@ test.each([
   "a/../b.py",
   "a\nb.py",
   "x".repeat(513),
+  `shop/${"ä".repeat(128)}`,
   "main.py",
   "main.py/x",
   "shop",
@@ -113,4 +118,44 @@ async def state(ctx): await ctx.fetch(name, "/x")
     { path: "/orders", method: "POST" },
     { path: "/state", method: "GET" },
   ]);
+});
+
+test("a file gets another path that no other file has", () => {
+  const files = [file("main.py", "1"), file("shop/orders.py", "2"), file("a.py", "3")];
+  expect(renamed(files, "a.py", "shop/prices.py")).toEqual([
+    file("main.py", "1"),
+    file("shop/orders.py", "2"),
+    file("shop/prices.py", "3"),
+  ]);
+  expect(renameProblem("a.py", "a.py", files)).toContain("another path");
+  expect(renameProblem("../a.py", "a.py", files)).toContain("no empty parts");
+  expect(renameProblem("shop/orders.py", "a.py", files)).toContain("There is a file");
+  expect(renameProblem("a.py/b.py", "a.py", files)).toBeUndefined();
+  const full = Array.from({ length: 1024 }, (_, at) => file(`f${at}.py`));
+  expect(renameProblem("g.py", "f0.py", full)).toBeUndefined();
+});
+
+test.each([
+  "import shop.orders",
+  "import os, shop.orders as orders",
+  "from shop.orders import total",
+  "from shop import prices, orders as o",
+  "def late():\n    from shop import (\n        prices,\n        orders,\n    )\n",
+])("%j imports the module", (content) => {
+  const orders = file("shop/orders.py");
+  expect(importersOf("shop/orders.py", [orders, file("main.py", content)])).toEqual(["main.py"]);
+});
+
+test("relative imports mean modules of the own folder", () => {
+  const files = [
+    file("shop/orders.py", "from . import prices"),
+    file("shop/tax/rates.py", "from ..prices import of"),
+    file("other/prices.py", "from . import prices"),
+    file("main.py", "import shop  # shop.prices"),
+    file("notes.md", "import shop.prices"),
+  ];
+  expect(importersOf("shop/prices.py", files)).toEqual(["shop/orders.py", "shop/tax/rates.py"]);
+  expect(importersOf("shop/__init__.py", files)).toEqual(["shop/orders.py", "shop/tax/rates.py", "main.py"]);
+  expect(importersOf("notes.md", files)).toEqual([]);
+  expect(files.map(hasRelativeImports)).toEqual([true, true, true, false, false]);
 });

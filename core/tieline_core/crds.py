@@ -15,7 +15,7 @@ from tieline_core.identity.display_names import READABLE
 from tieline_core.identity.ids import ULID_PATTERN
 from tieline_core.objects import Json
 from tieline_core.resources import KINDS
-from tieline_core.resources.fields import URL_PATTERN, URL_WORDS
+from tieline_core.resources.fields import STORED_DEFAULT, URL_PATTERN, URL_WORDS
 from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource, Kind
 from tieline_core.resources.notification_channels import EMAIL_PATTERN, HOST_PATTERN
 from tieline_core.resources.oauth2_dialect import (
@@ -59,7 +59,7 @@ _KEPT = frozenset(
         "x-kubernetes-validations",
     }
 )
-_DROPPED = frozenset({"title", "default"})
+_DROPPED = frozenset({"title", "default", STORED_DEFAULT})
 # Kubernetes shows the regular expression that a value does not match. A CEL rule has words in its place.
 _WORDS = {
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$": (
@@ -100,7 +100,7 @@ _WORDS = {
     PARAMETER_PATTERN: (
         "must be the name of a header or parameter: letters, digits and !#$%&'*+-.^_`|~:[] only, so no spaces"
     ),
-    "^openapi$": "must be openapi",
+    "^(openapi|graphql)$": "must be openapi or graphql",
     NAME_PATTERN: "must hold letters, digits, '_' and '-' only",
     ANCHORED: "must start with ^ and end with $, so that it describes the whole value",
     SUFFIX_PATTERN: "must hold letters, digits, '.', '-', '_' and '/' only",
@@ -134,7 +134,7 @@ def structural(schema: Json, *, definitions: Json, path: str) -> Json:
     """
     schema = _without_reference(schema, definitions=definitions, path=path)
     schema = _without_null(schema, definitions=definitions, path=path)
-    result: Json = {}
+    result: Json = {"default": schema[STORED_DEFAULT]} if STORED_DEFAULT in schema else {}
     for keyword, value in schema.items():
         if keyword in _DROPPED:
             continue
@@ -199,7 +199,7 @@ def definition(kind: type[CustomResource]) -> Json:
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, **_scale(info)},
                     "additionalPrinterColumns": [_column(column) for column in info.columns],
                     **_selectable(info),
                     "schema": {
@@ -220,6 +220,18 @@ def definition(kind: type[CustomResource]) -> Json:
                 }
             ],
         },
+    }
+
+
+def _scale(info: Kind) -> Json:
+    if info.scale is None:
+        return {}
+    return {
+        "scale": {
+            "specReplicasPath": info.scale.spec_replicas,
+            "statusReplicasPath": info.scale.status_replicas,
+            "labelSelectorPath": info.scale.label_selector,
+        }
     }
 
 

@@ -19,7 +19,8 @@ request names, and checks no permission for it, so permissions alone do not keep
   ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted. Of waits (``tieline_protocol.waits``)
   it has ``run.<env>.~rule.<hash of the name>.<rule>`` for each way in which code waits for an event,
   ``run.<env>.~wait.<index>.<run>.<wait>.<key>`` for a wait, ``run.<env>.~kept.<index>.<run of the event>`` for an event
-  that runs can still wait for, and ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended. Of approvals
+  that runs can still wait for, and ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended, which for a child
+  run (``tieline_protocol.child_runs``) whoever ends the child writes. Of approvals
   (``tieline_protocol.approvals``) it has ``run.<env>.~approval.<approval>.<run>`` for what a run asks, and
   ``run.<env>.~answered.<approval>`` for the outcome, which stays when the run has ended;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
@@ -62,6 +63,8 @@ TTL = "Nats-TTL"
 """The header with how long JetStream keeps a message."""
 EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 """The header with the number of the subject's last message; 0 where there must be none."""
+STEP_HEADER = "Tieline-Step"
+"""The header of a step's message with its name, hash of work, version and run, as JSON in ASCII."""
 API_CLIENT = "tieline-api"
 """The name of the API's clients."""
 
@@ -198,6 +201,10 @@ class EventStreams:
     def hashed_step(self, run: str, name_hash: str, occurrence: int, place: int) -> str:
         """See ``step``."""
         return f"run.{self._own}.{run}.step.{name_hash}.{occurrence}.{place}"
+
+    def any_result(self) -> tuple[str, str]:
+        """The subjects of results of steps and of outcomes of waits, of all runs: without claims."""
+        return f"run.{self._own}.*.step.*.*.*", self.outcome("*", "*")
 
     def steps(self, run: str) -> str:
         """The subjects of the results of a run's steps."""

@@ -5,6 +5,7 @@ for whom, and how often it was tried.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
@@ -51,6 +52,31 @@ class WebhookRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ParentRun:
+    """The run that waits for an event's run, as that one has to know it."""
+
+    run: str
+    key_hash: str | None = None
+    """Of the parent's key, where it is delivered in the order of one."""
+    depth: int = 1
+    """How many runs stand above the child."""
+    keys: tuple[str, ...] = ()
+    """Hashes of the keys of all runs above the child: behind one of them it would never begin."""
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """From JSON. Raises TypeError, KeyError or AttributeError for something else."""
+        run, key_hash, depth = content["run"], content.get("key_hash"), content["depth"]
+        keys = tuple(content.get("keys", ()))
+        texts = (run, *keys, *([] if key_hash is None else [key_hash]))
+        if type(depth) is not int or not all(
+            isinstance(text, str) and _TOKEN.fullmatch(text) for text in texts
+        ):
+            raise TypeError("no parent")
+        return cls(run=run, key_hash=key_hash, depth=depth, keys=keys)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EventMetadata:
     """An event without its payload. Times are seconds since 1970."""
 
@@ -77,6 +103,8 @@ class EventMetadata:
     published: tuple[str, ...] = ()
     """Hashes of what earlier attempts have published."""
     request: WebhookRequest | None = None
+    parent: ParentRun | None = None
+    """The run that waits for this one."""
     has_steps: bool = False
     """Whether results of steps may be kept for it."""
     interruptions: int = 0
@@ -108,6 +136,8 @@ class EventMetadata:
         content = {name: value for name in _NAMES if (value := getattr(self, name)) not in _EMPTY}
         if self.request is not None:
             content["request"] = vars(self.request)
+        if self.parent is not None:
+            content["parent"] = vars(self.parent)
         return _encode(content)
 
     @classmethod
@@ -115,18 +145,24 @@ class EventMetadata:
         """From a message's headers. Raises InvalidEventError."""
         try:
             content: dict[str, Any] = json.loads((headers or {})[HEADER])
-            request = content.pop("request", None)
+            request, parent = content.pop("request", None), content.pop("parent", None)
             known = {name: value for name, value in content.items() if name in _FIELDS}
             known["published"] = tuple(known.get("published", ()))
             if any(not isinstance(known[name], str) for name in _TEXTS if known.get(name) is not None):
                 raise TypeError("no text")
             if any(not isinstance(known.get(name, 0), int | float) for name in _NUMBERS):
                 raise TypeError("no number")
-            return cls(**known, request=WebhookRequest.from_dict(request) if request else None)
+            return cls(
+                **known,
+                request=WebhookRequest.from_dict(request) if request else None,
+                parent=ParentRun.from_dict(parent) if parent else None,
+            )
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise InvalidEventError(f"A message is no event: {type(error).__name__}") from None
 
 
+_TOKEN = re.compile(r"[0-9A-Za-z]{1,64}")
+"""A run's id or a hash: a part of a subject."""
 # Made once: json.dumps makes a new encoder on each call that is given options.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _TEXTS = (
@@ -136,4 +172,4 @@ _TEXTS = (
 _NUMBERS = ("queued_at", "attempt", "interruptions", "refusals")
 _EMPTY: tuple[object, ...] = (None, 0, ())
 _NAMES = tuple(one.name for one in fields(EventMetadata))
-_FIELDS = {one.name for one in fields(EventMetadata)} - {"request"}
+_FIELDS = {one.name for one in fields(EventMetadata)} - {"request", "parent"}

@@ -31,6 +31,8 @@ MAX_DIRECT_INPUT = 1024 * 1024
 MAX_VALUES = 250_000
 """Of a message, counted by separators: far more than pods write, and a quarter of a second to read."""
 _FAST = 1
+_BYTES = ("input", "step_results")
+"""Fields that are in base64."""
 
 
 class InvalidRecordsError(ValueError):
@@ -93,6 +95,12 @@ class StepRecord:
     """Whether an earlier attempt had done it."""
     error: str | None = None
     approval: StepApproval | None = None
+    child: str | None = None
+    """The run that it started and waited for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, without what the step does not have."""
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -126,6 +134,8 @@ class RunFacts:
     """Why the attempt failed."""
     trace_id: str = ""
     replay_of: str | None = None
+    parent: str | None = None
+    """The run that waits for this one."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Values by their names. Those of a run are the union of its records', the latest value of a name."""
 
@@ -149,6 +159,11 @@ class RunRecord(RunFacts):
     """The payload; records of ended runs have it where it is kept."""
     request: WebhookRequest | None = None
     """Of a webhook, beside its body, which is the input."""
+    result: str | None = None
+    """What the code of a child returned, as JSON. Only the mark of a run's end has it, never the history."""
+    step_results: bytes | None = None
+    """What ``kept_results.packed`` made of the results of the last attempt's steps; records with an input may have
+    it."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -221,9 +236,10 @@ def _to_dict(record: RunRecord) -> dict[str, Any]:
         for name, value in vars(record).items()
         if value is not None and value is not False and value != ""
     }
-    if record.input is not None:
-        content["input"] = base64.b64encode(record.input).decode()
-    content["steps"] = list(record.steps)
+    for name in _BYTES:
+        if (value := content.get(name)) is not None:
+            content[name] = base64.b64encode(value).decode()
+    content["steps"] = [step.to_dict() for step in record.steps]
     if not record.tags:
         content.pop("tags", None)
     return content
@@ -248,6 +264,7 @@ def _from_dict(content: dict[str, Any]) -> RunRecord:
         known["tags"] = valid_tags(tags)
     if request := known.get("request"):
         known["request"] = WebhookRequest.from_dict(request)
-    if (text := known.get("input")) is not None:
-        known["input"] = base64.b64decode(text)
+    for name in _BYTES:
+        if (text := known.get(name)) is not None:
+            known[name] = base64.b64decode(text)
     return RunRecord(**known)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from tieline.events.queue import EventsUnavailableError, EventTooLargeError
     from tieline.events.retry import Reject, Retry, RetryLater
     from tieline.events.run_approvals import ApprovalAnswer
+    from tieline.events.run_children import ChildRunError, ChildRunRefusedError
     from tieline.events.run_events import UndeclaredWaitError
     from tieline.events.steps import StepsNotAvailableError, TooManyStepsError
     from tieline.execution.background import TooMuchBackgroundWorkError
@@ -86,6 +87,8 @@ __all__ = [
     "BulkError",
     "BulkResult",
     "CancelOn",
+    "ChildRunError",
+    "ChildRunRefusedError",
     "ClientCertificate",
     "ConnectorDescriptionError",
     "Context",
@@ -197,6 +200,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tieline.events.queue": ("EventsUnavailableError", "EventTooLargeError"),
     "tieline.events.retry": ("Reject", "Retry", "RetryLater"),
     "tieline.events.run_approvals": ("ApprovalAnswer",),
+    "tieline.events.run_children": ("ChildRunError", "ChildRunRefusedError"),
     "tieline.events.run_events": ("UndeclaredWaitError",),
     "tieline.events.steps": ("StepsNotAvailableError", "TooManyStepsError"),
     "tieline.execution.background": ("TooMuchBackgroundWorkError",),

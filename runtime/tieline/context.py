@@ -21,7 +21,7 @@ from tieline.events.queue import NoEvents
 from tieline.events.run_approvals import ApprovalAnswer, Question
 from tieline.events.run_events import RunEvents
 from tieline.events.side_by_side import side_by_side
-from tieline.events.steps import RunSteps, StepsNotAvailableError, work_of
+from tieline.events.steps import PatchAnswer, RunSteps, StepsNotAvailableError, work_of
 from tieline.execution.background import BackgroundWork, Work
 from tieline.execution.tags import TagValue, add_tag, background_tags
 from tieline.http_client.session import Session, fetch
@@ -417,6 +417,32 @@ class Context(Generic[V]):
         )
         return await self._events.approve(question)
 
+    async def run(
+        self,
+        task: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        timeout: float | timedelta = timedelta(days=30),  # noqa: ASYNC109  (the run ends meanwhile)
+    ) -> Any:
+        """Start a run of ``@integration.event(task)``, suspend this run, and return what its code returned.
+
+        The result is JSON data of at most 120 KiB. ``key`` and ``user`` are those of ``publish``; ``timeout`` is in
+        seconds, or a timedelta of at most 30 days. The child is started once, in whichever attempt. As in ``wait_for``,
+        the code before it runs again. A child of this run's own key would wait for its parent, and is refused, as is
+        the 17th run in a chain of children.
+
+        Raises ChildRunError with the child's id where it is a dead letter, was cancelled or did not end in time;
+        ChildRunRefusedError, UnknownTaskError, ValueError, StepsNotAvailableError outside of runs that are tried again,
+        TooManyStepsError, EventTooLargeError and EventsUnavailableError.
+
+        >>> async def order_placed(ctx: Context, event: Event) -> None:
+        ...     invoice = await ctx.run("order.created", event.payload, timeout=timedelta(hours=1))
+        ...     await ctx.step("book", book, invoice)
+        """
+        return await self._events.run(task, payload, key=key, user=user, timeout=timeout)
+
     async def gather(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run steps, waits and other coroutines side by side, and return their results in the order of ``work``.
 
@@ -433,6 +459,23 @@ class Context(Generic[V]):
         ...     )
         """
         return await side_by_side(work)
+
+    def patched(self, name: str) -> PatchAnswer:
+        """Whether this run takes changed code: ``if await ctx.patched("name"):`` the new code, ``else`` the old one.
+
+        It is True for runs that come here for the first time, and False for those whose recorded steps have passed this
+        place without the patch. The first answer is recorded for the run, under the name: all attempts get it, also in
+        a loop. Call it in the task's own function, not in what runs side by side. Remove the old code when no run from
+        before the patch waits any more.
+
+        Raises ValueError for a name of more than 190 characters, and the errors of ``step``.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     if await ctx.patched("check the stock"):
+        ...         await ctx.step("stock", fetch_order, event.payload["id"])
+        ...     await ctx.step("book", book, event.payload)
+        """
+        return PatchAnswer(lambda: self.steps.patched(name).__await__())
 
     @property
     def steps(self) -> RunSteps:

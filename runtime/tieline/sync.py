@@ -358,6 +358,24 @@ class SyncContext(Generic[V]):
         place = Place(in_order=get_ident() == run_thread.get(), handles_error=sys.exception() is not None)
         return _wait(self._context._events.approve(question, place), self._loop)
 
+    def patched(self, name: str) -> bool:
+        """Whether this run takes changed code; see Context.patched."""
+        return _wait(self._context.steps.patched(name), self._loop)
+
+    def run(
+        self,
+        task: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        timeout: float | timedelta = timedelta(days=30),
+    ) -> Any:
+        """Start a run of ``@integration.event(task)``, and return what its code returned; see Context.run."""
+        place = Place(in_order=get_ident() == run_thread.get(), handles_error=sys.exception() is not None)
+        child = self._context._events.run(task, payload, key=key, user=user, timeout=timeout, place=place)
+        return _wait(child, self._loop)
+
     @property
     def idempotency_key(self) -> str:
         """A text that is the same in all attempts; see Context.idempotency_key."""

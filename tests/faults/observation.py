@@ -25,6 +25,7 @@ OWN = (
     "endusers.tieline.dev",
     "connectors.tieline.dev",
     "connectorversions.tieline.dev",
+    "environments.tieline.dev",
 )
 CHILDREN = (
     "deployments.apps",

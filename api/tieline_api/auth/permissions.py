@@ -47,13 +47,22 @@ _ADMINISTERED = (
     "apikeys",
     "rolebindings",
 )
+_SCALABLE = ("environments", "environments/scale")
+_SCALED = _READ | {"update", "patch"}
+"""On environments, which Projects make and delete."""
+CHANGE_PROJECTS = Permission("patch", "projects")
 ROLES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "tieline-viewer": {"*": _READ},
     "tieline-editor": {
         **dict.fromkeys(_EDITABLE, _WRITE),
         **dict.fromkeys(frozenset(_ADMINISTERED) - frozenset(_EDITABLE), _READ),
+        **dict.fromkeys(_SCALABLE, _SCALED),
     },
-    "tieline-admin": {**dict.fromkeys(_ADMINISTERED, _WRITE), "connections": _WRITE | {"expose"}},
+    "tieline-admin": {
+        **dict.fromkeys(_ADMINISTERED, _WRITE),
+        "connections": _WRITE | {"expose"},
+        **dict.fromkeys(_SCALABLE, _SCALED),
+    },
 }
 """The verbs on our kinds of each ClusterRole in ``deploy/``, from the fewest rights to the most; a test compares."""
 
@@ -65,7 +74,7 @@ def permissions_of(role: str) -> tuple[Permission, ...]:
     everywhere = rules.get("*", frozenset())
     return tuple(
         Permission(verb, resource)
-        for resource in _ADMINISTERED
+        for resource in (*_ADMINISTERED, *_SCALABLE)
         for verb in sorted(named.get(resource, frozenset()) | everywhere)
     )
 

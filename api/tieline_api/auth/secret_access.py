@@ -50,12 +50,24 @@ class SecretAccess:
             and not await self._may(caller, namespace, name)
         ]
         if missing:
-            more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
             raise errors.forbidden(
-                f"This decides where credentials are sent or used, and they are in the Secrets "
-                f"{', '.join(missing[:_MAX_NAMED])}{more}: it needs the permission to get or use each of them in "
-                f"the namespace {namespace}. Ask for a Role with the verb get or use on these secrets, or send the "
-                "values of the credentials in the same request"
+                "This decides where credentials are sent or used, and they are in the Secrets "
+                f"{_named(missing)}: it needs the permission to get or use each of them in the namespace {namespace}. "
+                "Ask for a Role with the verb get or use on these secrets, or send the values of the credentials in "
+                "the same request"
+            )
+
+    async def check_config_maps(self, caller: Caller, namespace: str, names: Iterable[str]) -> None:
+        """ApiError 403 where ``caller`` may neither get nor use one of the ConfigMaps, which code is to read."""
+        missing = [
+            name
+            for name in dict.fromkeys(names)
+            if not await self._may(caller, namespace, name, "configmaps")
+        ]
+        if missing:
+            raise errors.forbidden(
+                f"This shows what is in the ConfigMaps {_named(missing)}: it needs the permission to get or use each "
+                f"of them in the namespace {namespace}. Ask for a Role with the verb get or use on these configmaps"
             )
 
     async def _is_of(self, owner: ObjectView, name: str) -> bool:
@@ -66,13 +78,16 @@ class SecretAccess:
             found = await self._secrets.read(namespace, name)
         return found is not None and is_owned(found, uid)
 
-    async def _may(self, caller: Caller, namespace: str, name: str) -> bool:
+    async def _may(self, caller: Caller, namespace: str, name: str, resource: str = "secrets") -> bool:
         for verb in _VERBS:
-            if await self._access.allowed(
-                caller, namespace, Permission(verb, "secrets", group="", name=name)
-            ):
+            if await self._access.allowed(caller, namespace, Permission(verb, resource, group="", name=name)):
                 return True
         return False
+
+
+def _named(missing: Sequence[str]) -> str:
+    more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
+    return f"{', '.join(missing[:_MAX_NAMED])}{more}"
 
 
 def secrets_sent(before: ObjectView | None, after: ObjectView) -> list[str]:

@@ -22,12 +22,17 @@ from tieline_core.identity.ids import (
     parse_id,
     static_activation_id,
 )
-from tieline_core.identity.names import API_KEY_TYPE, CONNECT_SESSION_TYPE, CREDENTIAL_TYPE
+from tieline_core.identity.names import (
+    API_KEY_TYPE,
+    CONNECT_SESSION_TYPE,
+    CREDENTIAL_TYPE,
+    environment_object_name,
+)
 from tieline_core.identity.organisations import holder, labelled_id, records_of
 from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
 from tieline_core.kubernetes import resources as kube
 from tieline_core.kubernetes.informer import strip_managed_fields
-from tieline_core.objects import Object
+from tieline_core.objects import Object, ObjectView
 from tieline_core.systems import filled
 
 WORDS: Mapping[str, str] = {
@@ -115,6 +120,7 @@ class ClusterCache:
         self.grants = cache(kube.CREDENTIAL_GRANTS)
         self.notification_channels = cache(kube.NOTIFICATION_CHANNELS)
         self.notifications = cache(kube.NOTIFICATIONS)
+        self.environments = cache(kube.ENVIRONMENTS)
         self.ordered = SortedLists(
             systems=self.systems,
             connections=self.connections,
@@ -160,6 +166,7 @@ class ClusterCache:
         for one in (self.systems, self.connections, self.templates, self.projects, self.secrets):
             one.subscribe(self.changes.notify)
         self.activations.subscribe(self._notify_of_static)
+        self.environments.subscribe(self._notify_of_scale)
         self._synced = False
         self._settling: asyncio.Task[None] | None = None
 
@@ -167,6 +174,12 @@ class ClusterCache:
         """Pods are notified of their environment's own activation; they ask for users' when they need them."""
         states = (change.old, change.new)
         if any(state is not None and not state["spec"].get("endUserRef") for state in states):
+            self.changes.notify(change)
+
+    def _notify_of_scale(self, change: Change) -> None:
+        """Pods share the limits of connections by how many they are. An Environment's status changes often."""
+        states = (change.old, change.new)
+        if len({state["spec"].get("replicas") if state else None for state in states}) > 1:
             self.changes.notify(change)
 
     @property
@@ -185,6 +198,7 @@ class ClusterCache:
             self.grants,
             self.notification_channels,
             self.notifications,
+            self.environments,
             self.secrets,
             self.api_keys,
             self.connect_sessions,
@@ -195,7 +209,13 @@ class ClusterCache:
     @property
     def watched(self) -> tuple[Informer, ...]:
         """The caches of what operations write."""
-        unwritten = (self.api_keys, self.connect_sessions, self.namespaces, self.organisation_records)
+        unwritten = (
+            self.environments,
+            self.api_keys,
+            self.connect_sessions,
+            self.namespaces,
+            self.organisation_records,
+        )
         return tuple(cache for cache in self.caches if cache not in unwritten)
 
     async def start(self) -> None:
@@ -353,6 +373,13 @@ class ClusterCache:
     def static_activation(self, namespace: str, project: str, environment: str) -> Object | None:
         """The activation of an environment itself, if there is an object for it: the oldest one."""
         return _first(self.activations.by_index("static", indexes.key(namespace, project, environment)))
+
+    def scale(self, project: ObjectView, environment: str) -> int:
+        """The number of pods that an environment was scaled to, which counts where its project sets none."""
+        metadata = project["metadata"]
+        name = environment_object_name(metadata["name"], environment)
+        found = self.environments.get(metadata["namespace"], name)
+        return int(found["spec"].get("replicas", 1)) if found else 1
 
     def referred(self, cache: Informer, obj: Mapping[str, Any], field: str) -> Object | None:
         """The object that ``spec.<field>`` names, if it is there."""

@@ -18,16 +18,16 @@ _KEPT_BYTES = 64 * 1024 * 1024
 _AT_ONCE = 500
 """Operations of a version that are read at once."""
 _SUMMARY = 200
-_FIELDS = ("id", "name", "method", "path", "summary")
+_FIELDS = ("id", "name", "method", "path", "summary", "graphql")
 
 
 class VersionIndex:
     """The operations of one version: what a search looks into, and what its hits are."""
 
     def __init__(self, operations: Sequence[Mapping[str, str]]) -> None:
-        """``operations`` have id, name, method, path and summary, in the order of the description."""
+        """``operations`` have id, name, method, path, summary (of GraphQL also a kind), in the description's order."""
         self._lines = [_line(operation) for operation in operations]
-        rows = [[operation[field] for field in _FIELDS] for operation in operations]
+        rows = [[operation.get(field, "") for field in _FIELDS] for operation in operations]
         self._packed = zlib.compress(orjson.dumps(rows), 1)
         self.size = len(self._packed) + sum(map(getsizeof, self._lines))
         """In bytes."""
@@ -44,7 +44,7 @@ class VersionIndex:
     def rows(self, numbers: Sequence[int]) -> list[dict[str, str]]:
         """The operations of those numbers."""
         rows = orjson.loads(zlib.decompress(self._packed))
-        return [dict(zip(_FIELDS, rows[number], strict=True)) for number in numbers]
+        return [_row(rows[number]) for number in numbers]
 
 
 def words_of(search: str) -> list[bytes]:
@@ -87,10 +87,21 @@ class OperationIndex:
 def _operation(line: bytes) -> dict[str, str]:
     action: dict[str, Any] = orjson.loads(line)
     text = action.get("summary") or action.get("description") or ""
-    return {**{field: str(action[field]) for field in _FIELDS[:-1]}, "summary": text[:_SUMMARY]}
+    return {
+        **{field: str(action[field]) for field in ("id", "name", "method", "path")},
+        "summary": text[:_SUMMARY],
+        "graphql": (action.get("graphql") or {}).get("kind", ""),
+    }
+
+
+def _row(values: Sequence[str]) -> dict[str, str]:
+    row = dict(zip(_FIELDS, values, strict=True))
+    if not row["graphql"]:
+        del row["graphql"]
+    return row
 
 
 def _line(operation: Mapping[str, str]) -> bytes:
     """What a search looks into. Nothing in it ends a line."""
-    words = " ".join(operation[field] for field in _FIELDS[1:])
+    words = " ".join(operation.get(field, "") for field in _FIELDS[1:])
     return " ".join(words.casefold().split()).encode("utf-8", "replace")

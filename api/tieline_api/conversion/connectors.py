@@ -79,9 +79,9 @@ def connector_to_rest(
     )
 
 
-def new_connector_spec(head: Object) -> dict[str, Any]:
-    """The spec of a connector that an import makes: named as the description names the API."""
-    spec: dict[str, Any] = {"name": head["title"] or "Connector"}
+def new_connector_spec(head: Object, name: str | None = None) -> dict[str, Any]:
+    """The spec of a connector that an import makes: named as the caller or the description names the API."""
+    spec: dict[str, Any] = {"name": name or head["title"] or "Connector"}
     for field in ("documentationUrl", "imageUrl"):
         if head[field]:
             spec[field] = head[field]

@@ -13,6 +13,8 @@ from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentStat
 Pairs = Iterable[tuple[str, bytes]]
 Versions = Callable[[str], ObjectView | None]
 """Finds a ProjectVersion of a project's namespace by its name."""
+Scale = Callable[[str], int]
+"""The number of pods that an environment of a project was scaled to."""
 
 EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
 
@@ -49,6 +51,7 @@ def project_to_rest(
     project: ObjectView,
     *,
     versions: Versions,
+    scale: Scale,
     files: Pairs,
     deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]],
     files_managed_by: rest.FilesManager | None = None,
@@ -59,7 +62,7 @@ def project_to_rest(
     return rest.Project(
         id=object_id(project),
         name=spec["name"],
-        environments=environments_to_rest(project, versions, deployed),
+        environments=environments_to_rest(project, versions, scale, deployed),
         current_files=rest.CurrentFiles(files=files_to_rest(files), labels=spec.get("labels") or {}),
         files_managed_by=files_managed_by,
         created_at=created_at(project),
@@ -73,19 +76,22 @@ def project_to_rest(
     )
 
 
-def project_item(project: ObjectView, *, versions: Versions) -> rest.ProjectItem:
+def project_item(project: ObjectView, *, versions: Versions, scale: Scale) -> rest.ProjectItem:
     """A Project as lists have it."""
     return rest.ProjectItem(
         id=object_id(project),
         name=project["spec"]["name"],
         created_at=created_at(project),
         updated_at=updated_at(project),
-        environments=environments_to_rest(project, versions, {}),
+        environments=environments_to_rest(project, versions, scale, {}),
     )
 
 
 def environments_to_rest(
-    project: ObjectView, versions: Versions, deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]]
+    project: ObjectView,
+    versions: Versions,
+    scale: Scale,
+    deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]],
 ) -> list[rest.Environment]:
     """A project's environments with what the operator saw of them."""
     identifier = object_id(project)
@@ -106,7 +112,7 @@ def environments_to_rest(
                 last_deployed_at=_deployed_at(version, status)
                 or status.get("createdAt")
                 or created_at(project),
-                config=_config(project, item),
+                config=_config(project, item, scale),
                 deployed_version=_deployed(version) if version else None,
                 serving_version=_named(versions, status.get("version")),
                 rollback_version=_rollback_version(version, status, versions),
@@ -234,12 +240,13 @@ def _deployed_at(version: ObjectView | None, status: ObjectView) -> str | None:
     return (status.get("deployedAt") if seen else None) or created_at(version)
 
 
-def _config(project: ObjectView, item: ObjectView) -> rest.EnvironmentConfig:
+def _config(project: ObjectView, item: ObjectView, scale: Scale) -> rest.EnvironmentConfig:
     runtime = merged_fields(project["spec"].get("runtime") or {}, item.get("runtime") or {})
     replicas = runtime.get("replicas")
     return rest.EnvironmentConfig(
         deployment_spec=rest.DeploymentSpec(
-            replicas=1 if replicas is None else replicas, resources=runtime.get("resources") or {}
+            replicas=scale(item["name"]) if replicas is None else replicas,
+            resources=runtime.get("resources") or {},
         ),
         image=runtime.get("image"),
         env=_variables(runtime, item) or None,

@@ -1,18 +1,15 @@
 """Releases of an environment between custom resource and REST."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tieline_api.conversion.projects import version_name
+from tieline_api.conversion.projects import Versions, version_name
 from tieline_api.schemas import releases as rest
 from tieline_core.identity.ids import object_id, parse_id, parse_time
 from tieline_core.objects import ObjectView
 from tieline_core.resources.releases import RolloutState
-
-Versions = Callable[[str], ObjectView | None]
-"""Finds a ProjectVersion of the project by its name."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import orjson
 from tieline_api.conversion.projects import version_name
 from tieline_api.schemas import runs as rest
 from tieline_core.identity.ids import object_id, parse_id
+from tieline_protocol.kept_results import KeptResult
 from tieline_protocol.run_records import RunError, StepApproval, StepRecord
 
 MAX_INLINE = 1024 * 1024
@@ -89,6 +90,26 @@ def step_to_rest(step: StepRecord) -> rest.RunStep:
         recorded=step.recorded,
         error=step.error,
         approval=_approval(step.approval) if step.approval else None,
+        child=step.child,
+    )
+
+
+def recorded_step(step: KeptResult) -> rest.RecordedStep:
+    """A step with its result."""
+    outcome = step.outcome
+    return rest.RecordedStep(
+        name=step.name,
+        name_hash=step.name_hash,
+        occurrence=step.occurrence,
+        place=step.place,
+        work=step.work,
+        version=step.version,
+        run=step.run,
+        idempotency_key=step.idempotency_key,
+        result=step.result,
+        missing=step.missing or None,
+        outcome=outcome
+        and rest.RecordedOutcome(wait=outcome.wait, event=outcome.event, payload=outcome.payload),
     )
 
 

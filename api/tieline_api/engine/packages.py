@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
-from weakref import WeakValueDictionary
 
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
@@ -15,6 +14,7 @@ from nats.js.errors import APIError
 from tieline_api import errors
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
 from tieline_api.engine.requests import EngineRequests
+from tieline_common.semaphores import OwnSemaphores
 from tieline_core.engine.package_streams import (
     PackageEntry,
     entry_subject,
@@ -83,7 +83,7 @@ class PackageStore:
         self._engine = engine
         self._uploads = asyncio.Semaphore(_UPLOADS)
         self._downloads = asyncio.Semaphore(_DOWNLOADS)
-        self._own_downloads: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._own_downloads = OwnSemaphores(_DOWNLOADS_OF_ONE)
 
     async def entry(self, ref: PackageKey) -> PackageEntry | None:
         """The entry of a key; None where there are no packages of it. ApiError 503."""
@@ -115,8 +115,7 @@ class PackageStore:
 
     async def read(self, ref: PackageKey, entry: PackageEntry) -> AsyncGenerator[bytes, None]:
         """The parts of an archive in order. ApiError 503."""
-        own = self._own_downloads.setdefault(ref.organisation, asyncio.Semaphore(_DOWNLOADS_OF_ONE))
-        async with own, self._downloads:
+        async with self._own_downloads.of(ref.organisation), self._downloads:
             first = range(min(_IN_FLIGHT, entry.parts))
             ahead = [asyncio.create_task(self._part(ref, entry, number)) for number in first]
             try:

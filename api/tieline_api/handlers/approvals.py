@@ -19,8 +19,8 @@ OPERATIONS = Operations("Approvals")
     permissions=permission("list", "projects"),
 )
 async def list_approvals(call: Call[rest.ApprovalsQuery, None]) -> Reply[rest.ApprovalPage]:
-    """Returns what runs of the organisation ask people: the newest 1,000, newest first. Approvals are kept for 30 days
-    after their timeout."""
+    """Returns what runs of the organisation ask people, newest first. A list has at most 1,000, of which each
+    environment has a share; a warning says if there are more. Approvals are kept for 30 days after their timeout."""
     return await page_of_approvals(call)
 
 

@@ -43,7 +43,7 @@ class ImportRefusedError(errors.ApiError):
     "POST",
     IMPORT,
     id="importConnector",
-    summary="Import an OpenAPI description as a connector's new version",
+    summary="Import an API description as a connector's new version",
     permissions=(Permission("create", "connectors"), Permission("create", "connectorversions")),
     key_as_bearer=True,
     size=BodyKind.UPLOAD,
@@ -52,7 +52,7 @@ class ImportRefusedError(errors.ApiError):
     errors=(409,),
 )
 async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply[rest.ImportResult]:
-    """Imports an OpenAPI description as a new version of a connector.
+    """Imports an OpenAPI description, or a GraphQL schema, as a new version of a connector.
 
     A connector that is not there yet is made, with the id of the path and the API's own name. The answer
     holds everything; the same can be had in pages below /connectors. Importing the same bytes again gives
@@ -73,7 +73,7 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply[res
     if cluster.find(cluster.connector_versions, call.namespace, version_id(identifier, name)):
         raise version_exists(name)
     try:
-        maps = await platform.importer.run(call.file, owner=call.organisation.id)
+        maps = await platform.importer.run(call.file, owner=call.organisation.id, format=call.body.format)
     except ImportQueueFull as busy:
         raise errors.too_many_requests(str(busy), retry_after=5) from None
     except DescriptionTooLarge as refused:
@@ -89,9 +89,9 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply[res
     return Reply(parts=await _whole(call, connector, version, head, maps))
 
 
-async def _created(call: AnyCall, identifier: str, head: Object) -> Object:
+async def _created(call: Call[None, rest.ImportMetadata], identifier: str, head: Object) -> Object:
     platform = call.platform
-    spec = convert.new_connector_spec(head)
+    spec = convert.new_connector_spec(head, call.body.name)
     try:
         return await platform.writer.create(
             platform.cluster.connectors, call.namespace, identifier, spec, chosen_by_client=True

@@ -33,7 +33,9 @@ from tieline_api.use_cases.version_create import create_version
 from tieline_api.views.project_lookup import (
     change_project,
     deploy_note,
+    deployed_environment,
     environment_by_name_or_id,
+    environment_object,
     project_reply,
     refuse_change,
     require_environment,
@@ -155,12 +157,18 @@ async def validate(
     )
 
 
+async def _deployed_environment(call: Call[rest.DeployQuery, rest.DeployBody]) -> tuple[str, ...]:
+    changes_files = call.body.files is not None or call.body.labels is not None
+    return () if changes_files else await deployed_environment(call)
+
+
 @OPERATIONS.add(
     "PUT",
     f"{PROJECT}/deploy",
     id="deployProject",
     summary="Deploy project",
     permissions=_DEPLOY,
+    by_environment=_deployed_environment,
     body_optional=True,
     size=BodyKind.FILES,
     conditional=True,
@@ -209,12 +217,18 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply[rest.Pr
     return await _deployed(call, await change_project(call, obj, change), environment, warnings)
 
 
+async def _suspended_environment(call: Call[rest.SuspendQuery, None]) -> tuple[str, ...]:
+    project = require_project(call)
+    return (environment_object(project, environment_by_name_or_id(project, call.query.environment)),)
+
+
 @OPERATIONS.add(
     "POST",
     f"{PROJECT}/suspend",
     id="suspendProject",
     summary="Suspend project",
     permissions=permission("patch", "projects"),
+    by_environment=_suspended_environment,
 )
 async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply[rest.Project]:
     """Stops an environment. Deploy to it to start it again. With ``wait`` the answer comes when nothing of it runs any
@@ -275,6 +289,7 @@ async def get_version_files(call: Call[None, None]) -> Reply[rest.CurrentFiles]:
     summary="Deploy a version that is there: roll back or promote",
     tag="Versions",
     permissions=permission("patch", "projects"),
+    by_environment=deployed_environment,
     body_optional=True,
     conditional=True,
 )

@@ -6,7 +6,11 @@ from tieline_api.cluster.etags import etag
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.schemas import environments as rest
 from tieline_api.use_cases.environment_changes import set_runtime
-from tieline_api.views.activation_lookup import EnvironmentRef, environment_in_path
+from tieline_api.views.activation_lookup import (
+    EnvironmentRef,
+    environment_in_path,
+    environment_object_in_path,
+)
 from tieline_api.views.project_lookup import change_project
 from tieline_api.views.status_overlay import secret_facts
 from tieline_core.credentials.validation.variable_findings import variable_problem
@@ -21,6 +25,7 @@ OPERATIONS = Operations("Environments")
     id="updateEnvironmentConfig",
     summary="Update how an environment runs its code",
     permissions=permission("patch", "projects"),
+    by_environment=environment_object_in_path,
     success=204,
     conditional=True,
 )

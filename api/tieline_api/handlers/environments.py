@@ -18,6 +18,7 @@ from tieline_api.views.activation_lookup import check_variables
 from tieline_api.views.project_lookup import (
     change_project,
     deploy_note,
+    environment_object,
     project_reply,
     require_environment,
     require_project,
@@ -125,12 +126,18 @@ async def clone_environment(call: Call[None, rest.EnvironmentClone]) -> Reply[Pr
     return replace(await project_reply(platform, changed), warnings=kept)
 
 
+async def _target(call: Call[rest.WaitQuery, rest.EnvironmentSync]) -> tuple[str, ...]:
+    project = require_project(call)
+    return (environment_object(project, require_environment(project, name=call.body.target_env_name)),)
+
+
 @OPERATIONS.add(
     "POST",
     f"{ENVIRONMENTS}/sync",
     id="syncEnvironments",
     summary="Promote: deploy an environment's version to another one",
     permissions=permission("patch", "projects"),
+    by_environment=_target,
 )
 async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) -> Reply[Project]:
     """Promotes: deploys the version that was deployed to the source environment to the target environment. The answer

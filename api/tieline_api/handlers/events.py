@@ -11,7 +11,12 @@ from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.http.request_body import member_text
 from tieline_api.schemas import events as rest
 from tieline_api.use_cases import run_actions
-from tieline_api.views.activation_lookup import EnvironmentRef, activations_of, environment_in_path
+from tieline_api.views.activation_lookup import (
+    EnvironmentRef,
+    activations_of,
+    environment_in_path,
+    environment_object_in_path,
+)
 from tieline_api.views.project_lookup import versions_of
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
@@ -29,6 +34,7 @@ OPERATIONS = Operations("Runs and events")
     summary="Send an event to an environment",
     tag="Runs and events",
     permissions=permission("patch", "projects"),
+    by_environment=environment_object_in_path,
     size=BodyKind.EVENT,
     keeps_body=True,
     success=202,

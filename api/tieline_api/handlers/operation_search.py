@@ -104,12 +104,14 @@ async def _items(
         index = await call.platform.operations.get(one.version)
         for offset, row in enumerate(index.rows(one.numbers[low:high])):
             items.append(
-                rest.FoundOperation(
-                    **row,
-                    connector_id=object_id(one.connector),
-                    connector_name=one.connector["spec"]["name"],
-                    version_id=object_id(one.version),
-                    version=one.version["spec"]["name"],
+                rest.FoundOperation.model_validate(
+                    {
+                        **row,
+                        "connector_id": object_id(one.connector),
+                        "connector_name": one.connector["spec"]["name"],
+                        "version_id": object_id(one.version),
+                        "version": one.version["spec"]["name"],
+                    }
                 )
             )
             places.append(one.place(low + offset))

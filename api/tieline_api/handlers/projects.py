@@ -1,5 +1,7 @@
 """Operations on projects as records."""
 
+from functools import partial
+
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import projects as convert
 from tieline_api.conversion.lists import readable
@@ -26,7 +28,12 @@ async def list_projects(call: Call[None, None]) -> Reply[rest.ProjectList]:
     """Returns all projects of the organisation, oldest first, without their files."""
     cluster = call.platform.cluster
     found = cluster.ordered.projects.objects(call.namespace)
-    shown = readable(found, lambda obj: convert.project_item(obj, versions=versions_of(cluster, obj)))
+    shown = readable(
+        found,
+        lambda obj: convert.project_item(
+            obj, versions=versions_of(cluster, obj), scale=partial(cluster.scale, obj)
+        ),
+    )
     return Reply(body=rest.ProjectList(projects=shown.items), warnings=shown.warnings)
 
 

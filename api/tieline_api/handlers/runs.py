@@ -13,12 +13,14 @@ from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.http.request_body import member_text
+from tieline_api.runs.ended_steps import FIELD, StepName
 from tieline_api.runs.history import RunInput
 from tieline_api.runs.model import Attempt, AttemptPage, Run
 from tieline_api.schemas import runs as rest
-from tieline_api.use_cases import bulk_run_actions, run_actions
+from tieline_api.use_cases import bulk_run_actions, run_actions, run_forks, run_recordings
 from tieline_api.use_cases.run_actions import why_not_again
-from tieline_api.views.project_lookup import require_project
+from tieline_api.views.activation_lookup import find_environment
+from tieline_api.views.project_lookup import environment_object, require_project
 from tieline_api.views.run_lookup import (
     ShownRuns,
     environments_of,
@@ -26,6 +28,8 @@ from tieline_api.views.run_lookup import (
     require_run,
     selected_runs,
 )
+from tieline_core.identity.ids import object_id
+from tieline_protocol.recordings import FORMAT
 from tieline_protocol.run_records import RunRecord
 
 RUNS = f"{PROJECT}/runs"
@@ -142,24 +146,80 @@ def _attempt(attempt: Attempt, version: rest.VersionOfRun | None) -> rest.RunAtt
     )
 
 
+async def _environment_of_run(call: Call[rest.RunQuery, object]) -> tuple[str, ...]:
+    run, _ = await require_run(call)
+    found = find_environment(call, run.environment)
+    return (environment_object(found.project, found.name),) if found else ()
+
+
+@OPERATIONS.add(
+    "GET",
+    f"{RUN}/recording",
+    id="downloadRun",
+    summary="Download a run",
+    permissions=permission("get", "projects"),
+)
+async def download_run(call: Call[rest.RunQuery, None]) -> Reply[rest.RunRecording]:
+    """Returns a run that has ended, with results and answers of other systems, for ``tieline run --replay``."""
+    run, warnings = await require_run(call)
+    project = object_id(require_project(call))
+    found = await run_recordings.contents_of(call.platform, call.organisation.id, project, run)
+    body = rest.RunRecording(
+        format=FORMAT,
+        id=run.id,
+        kind=run.kind,
+        task=run.task,
+        status=run.status,
+        attempt=run.attempt,
+        queued_at=convert.time_to_rest(run.queued_at),
+        user=run.user,
+        key=run.key,
+        event_id=run.event_id,
+        replay_of=run.replay_of,
+        version=ShownRuns(call).version(run.version),
+        payload=found.payload,
+        steps=[convert.recorded_step(one) for one in found.steps],
+        answers=[
+            rest.RecordedAnswer(method=one.method, url=one.url, status=one.status, body=one.body)
+            for one in found.answers
+        ],
+        notes=found.notes,
+    )
+    return Reply(body=body, warnings=tuple(warnings))
+
+
 @OPERATIONS.add(
     "POST",
     f"{RUN}/replay",
     id="replayRun",
     summary="Run a run again",
     permissions=permission("patch", "projects"),
+    by_environment=_environment_of_run,
     body_optional=True,
     size=BodyKind.EVENT,
     keeps_body=True,
     success=202,
 )
 async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply[rest.Run]:
-    """Runs a run again that has ended, with its own input or with another one. The answer is the new run."""
+    """Runs a run again that has ended, with its own input or with another one. The answer is the new run.
+
+    With ``fromStep`` it gets the recorded results of the steps before that one, and does the others anew.
+    """
     run, warnings = await require_run(call)
     payload = None
     if "payload" in call.body.model_fields_set:
         payload = member_text(call.raw, "payload")
-    record = await run_actions.replay(call.platform, call.organisation.id, run, payload)
+    step = call.body.from_step
+    record: RunRecord | None
+    if step is None:
+        record = await run_actions.replay(call.platform, call.organisation.id, run, payload)
+    elif payload is not None:
+        raise errors.invalid(
+            FIELD, "cannot be sent with payload: the results before the step belong to the run's own input"
+        )
+    else:
+        first = StepName(step.name, step.occurrence)
+        record = await run_forks.fork(call.platform, call.organisation.id, run, first)
     if record is None:
         raise errors.conflict("The run is being run again already")
     shown = ShownRuns(call).run(run_of_record(record, run.environment))
@@ -172,6 +232,7 @@ async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply[rest.R
     id="cancelRun",
     summary="Cancel a run",
     permissions=permission("patch", "projects"),
+    by_environment=_environment_of_run,
     success=202,
 )
 async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply[None]:
@@ -187,6 +248,7 @@ async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply[None]:
     id="discardRun",
     summary="Discard the dead letter of a run",
     permissions=permission("patch", "projects"),
+    by_environment=_environment_of_run,
     success=202,
 )
 async def discard_run(call: Call[rest.RunQuery, None]) -> Reply[None]:

@@ -11,7 +11,7 @@ from tieline_api.http.operation import AnyCall, Call, Operations, Reply
 from tieline_api.schemas import schedules as rest
 from tieline_api.state.schedules import RegisteredSchedule
 from tieline_api.use_cases.schedule_requests import request_run
-from tieline_api.views.activation_lookup import EnvironmentRef, activations_of
+from tieline_api.views.activation_lookup import EnvironmentRef, activations_of, environment_object_in_path
 from tieline_api.views.project_lookup import change_project, set_environment
 from tieline_api.views.schedule_lookup import SCHEDULER, SCHEDULERS, SchedulesOfEnvironment
 from tieline_core.identity.ids import new_id
@@ -64,6 +64,7 @@ async def get_scheduler(call: Call[None, None]) -> Reply[rest.Scheduler]:
     id="runScheduler",
     summary="Run a schedule now",
     permissions=permission("patch", "projects"),
+    by_environment=environment_object_in_path,
     body_optional=True,
     success=204,
 )
@@ -92,6 +93,7 @@ async def run_scheduler(call: Call[None, rest.RunNow]) -> Reply[None]:
     id="updateScheduler",
     summary="Pause a schedule, or resume it",
     permissions=permission("patch", "projects"),
+    by_environment=environment_object_in_path,
     conditional=True,
 )
 async def update_scheduler(call: Call[None, rest.SchedulerUpdate]) -> Reply[rest.Scheduler]:

@@ -7,8 +7,9 @@ may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), the
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -18,8 +19,10 @@ from aiohttp.payload import Payload
 from pydantic import BaseModel
 
 from tieline_api import errors
+from tieline_api.auth.access import MEMBERSHIP
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.end_users import EndUserScope
+from tieline_api.auth.permissions import CHANGE_PROJECTS, Permission
 from tieline_api.body_limits import MIB, BodyLimits
 from tieline_api.cluster import revisions
 from tieline_api.cluster.etags import unchanged
@@ -81,15 +84,16 @@ class Dispatcher:
         else:
             platform.end_user_rates.hit(caller)
             self._admit(operation, request, caller.end_user)
-        organisation = await self._organisation_of(caller, operation, request.match_info)
+        organisation, refused = await self._admitted(caller, operation, request.match_info)
         request[ORGANISATION] = organisation.id
         await self._catch_up(request, organisation)
         async with AsyncExitStack() as closing:
             upload = None
             if operation.upload:
                 upload = await closing.enter_async_context(self._room.file(organisation.id))
-            raw, body, warnings = await _body(operation, request, upload, platform.settings.sizes)
-            query, warned = await _query(operation, request, platform.settings.sizes)
+            with _instead(refused):
+                raw, body, warnings = await _body(operation, request, upload, platform.settings.sizes)
+                query, warned = await _query(operation, request, platform.settings.sizes)
             as_sent = operation.proxies or operation.own_protocol
             call = Call(
                 platform=platform,
@@ -110,6 +114,8 @@ class Dispatcher:
             del raw
             if caller.end_user is not None:
                 call = await _narrowed(operation, call)
+            if refused is not None:
+                await self._check_environments(operation, call, refused)
             writes = revisions.recording()
             request[WRITES] = writes
             reply = await operation.handler(call)
@@ -148,6 +154,33 @@ class Dispatcher:
                 )
         if operation.end_user is None:
             raise errors.forbidden("End users may not do this: it needs a token or an API key with a role")
+
+    async def _admitted(
+        self, caller: Caller, operation: Operation, path: Mapping[str, str]
+    ) -> tuple[Organisation, errors.ApiError | None]:
+        """The organisation, and why the caller is refused who has no right on the Environments of the call."""
+        try:
+            return await self._organisation_of(caller, operation, path), None
+        except errors.ApiError as error:
+            if error.status != HTTPStatus.FORBIDDEN or operation.by_environment is None:
+                raise
+            others = tuple(one for one in operation.permissions if one != CHANGE_PROJECTS)
+            by_environment = replace(operation, permissions=(MEMBERSHIP, *others))
+            return await self._organisation_of(caller, by_environment, path), error
+
+    async def _check_environments(
+        self, operation: Operation, call: Call[Any, Any], refused: errors.ApiError
+    ) -> None:
+        """Raises ``refused`` unless the caller may patch each of the Environments, and there is one."""
+        with _instead(refused):
+            names = await operation.by_environment(call) if operation.by_environment else ()
+        if not names:
+            raise refused
+        access = self._platform.access
+        for name in names:
+            needed = Permission("patch", "environments", name=name)
+            if not await access.allowed(call.caller, call.namespace, needed):
+                raise refused
 
     async def _organisation_of(
         self, caller: Caller, operation: Operation, path: Mapping[str, str]
@@ -230,6 +263,17 @@ class Dispatcher:
             await revisions.wait(
                 seen, platform.cluster.watched, namespace=organisation.namespace, seconds=seconds
             )
+
+
+@contextmanager
+def _instead(refused: errors.ApiError | None) -> Iterator[None]:
+    """Whoever may not do it does not learn what else is wrong with the request."""
+    try:
+        yield
+    except errors.ApiError:
+        if refused is None:
+            raise
+        raise refused from None
 
 
 async def _narrowed(operation: Operation, call: Call[Any, Any]) -> Call[Any, Any]:

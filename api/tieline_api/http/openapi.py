@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from tieline_api.auth.access import MEMBERSHIP
+from tieline_api.auth.permissions import CHANGE_PROJECTS
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import ULID_PATTERN
 from tieline_core.objects import Json
@@ -149,6 +151,11 @@ def _multipart(metadata: Json) -> Json:
     return content
 
 
+_BY_ENVIRONMENT = (
+    f" `patch environments` on the Environment and `{MEMBERSHIP}` are enough instead of `{CHANGE_PROJECTS}`."
+)
+
+
 def _description(operation: Operation) -> str:
     does = " ".join((operation.handler.__doc__ or "").split())
     if not operation.permissions:
@@ -157,6 +164,7 @@ def _description(operation: Operation) -> str:
     return (
         f"{does} Requires the Kubernetes permission {needs} "
         "(API group tieline.dev) in the organisation's namespace."
+        f"{_BY_ENVIRONMENT if operation.by_environment else ''}"
     )
 
 

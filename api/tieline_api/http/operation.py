@@ -118,6 +118,8 @@ AnyCall = Call[object, object]
 """A call, for what reads neither its query nor its body."""
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Reply[Any]]]
+EnvironmentsOf = Callable[[Call[Any, Any]], Awaitable[Sequence[str]]]
+"""The names (``metadata.name``) of the Environments that a call changes; none where it changes more than these."""
 EndUserCheck = Callable[[Call[Any, Any]], Call[Any, Any] | Awaitable[Call[Any, Any]]]
 """Gets the call of an end user, and returns it with nothing but what is theirs; ApiError where there is more in it."""
 
@@ -135,6 +137,8 @@ class Operation:
     summary: str
     permissions: tuple[Permission, ...]
     """None where the path names no organisation: every caller may ask about itself."""
+    by_environment: EnvironmentsOf | None = None
+    """What the call changes, where the right to patch these Environments is enough without that to patch projects."""
     end_user: EndUserCheck | None = None
     """What an end user may do of it. None: nothing, so that a new operation is closed to them."""
     tag: str = ""

@@ -253,11 +253,12 @@ def pods_of_connection(cluster: ClusterCache, connection: ObjectView) -> int:
     pods = 0
     for project_name, environment in environments:
         project = cluster.projects.get(namespace, project_name)
-        pods += _replicas(project["spec"], environment) if project else 0
+        pods += _replicas(cluster, project, environment) if project else 0
     return max(pods, 1)
 
 
-def _replicas(spec: ObjectView, environment: str) -> int:
+def _replicas(cluster: ClusterCache, project: ObjectView, environment: str) -> int:
+    spec = project["spec"]
     items: Iterator[ObjectView] = (
         one for one in spec.get("environments") or () if one["name"] == environment
     )
@@ -267,4 +268,4 @@ def _replicas(spec: ObjectView, environment: str) -> int:
     for runtime in (own.get("runtime") or {}, spec.get("runtime") or {}):
         if runtime.get("replicas") is not None:
             return int(runtime["replicas"])
-    return 1
+    return cluster.scale(project, environment)

@@ -1,7 +1,8 @@
 """Approvals as the streams of environments have them: what runs ask, and how that ended."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +10,8 @@ from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests
 from tieline_common.backoff import exponential, jitter
-from tieline_core.engine.publisher import decide_approval, publish_answer
+from tieline_common.semaphores import OwnSemaphores
+from tieline_core.engine.publisher import decide_approval, publish_waking
 from tieline_core.identity.ids import derived_id, new_id, parse_id
 from tieline_protocol.approvals import (
     KEPT_SECONDS,
@@ -23,8 +25,9 @@ from tieline_protocol.event_streams import EventStreams, subject_parts
 from tieline_protocol.waits import TIMED_OUT
 
 MOST = 1000
-"""Approvals of a list that are looked at, the newest ones."""
+"""Approvals of a list that are looked at."""
 _AT_ONCE = 16
+"""Requests to the engine for an organisation."""
 _AHEAD = timedelta(minutes=5)
 """By which the clock of a pod may be ahead."""
 _READ_ATTEMPTS = 8
@@ -39,6 +42,18 @@ class ApprovalRef:
     environment: str
     is_answered: bool
     """Whether it has an outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundApprovals:
+    """What a list is made of."""
+
+    refs: Sequence[ApprovalRef]
+    """Newest first."""
+    unread: Sequence[str] = ()
+    """Environments whose engine did not answer."""
+    left_out: int = 0
+    """How many more there are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,22 +77,47 @@ class StoredApproval:
         return "open" if now < self.approval.until else "timed_out"
 
 
+def shared_newest(refs: Mapping[str, Sequence[ApprovalRef]], most: int) -> list[ApprovalRef]:
+    """The newest, of all environments: each has an equal share of ``most``, and others get what it does not need."""
+    left, chosen = most, list[ApprovalRef]()
+    for done, some in enumerate(sorted(refs.values(), key=len)):
+        part = heapq.nlargest(left // (len(refs) - done), some, key=lambda ref: ref.id)
+        chosen += part
+        left -= len(part)
+    return sorted(chosen, key=lambda ref: (ref.id, ref.environment), reverse=True)
+
+
 class Approvals:
     """Approvals of environments. Methods raise ApiError."""
 
     def __init__(self, environments: EnvironmentEngines) -> None:
         self._environments = environments
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._at_once = OwnSemaphores(_AT_ONCE)
 
-    async def refs(self, organisation: str, environments: Collection[str]) -> list[ApprovalRef]:
-        """All approvals of the environments, newest first."""
+    async def refs(
+        self, organisation: str, environments: Collection[str], wanted: Callable[[ApprovalRef], bool]
+    ) -> FoundApprovals:
+        """The approvals of the environments that may be ``wanted``."""
+        limit = self._at_once.of(organisation)
 
-        async def one(environment: str) -> Sequence[ApprovalRef]:
-            async with self._at_once:
-                return await self._refs(EventStreams(organisation, environment))
+        async def one(environment: str) -> Sequence[ApprovalRef] | None:
+            async with limit:
+                try:
+                    return await self._refs(EventStreams(organisation, environment))
+                except EngineUnavailableError:
+                    return None
 
-        found = await asyncio.gather(*(one(environment) for environment in environments))
-        return sorted((ref for refs in found for ref in refs), key=lambda ref: ref.id, reverse=True)
+        async with asyncio.TaskGroup() as group:
+            asked = {environment: group.create_task(one(environment)) for environment in environments}
+        found = {environment: task.result() for environment, task in asked.items()}
+        unread = sorted(environment for environment, refs in found.items() if refs is None)
+        if unread and len(unread) == len(found):
+            raise EngineUnavailableError
+        refs = {
+            environment: [ref for ref in some if wanted(ref)] for environment, some in found.items() if some
+        }
+        chosen = shared_newest(refs, MOST)
+        return FoundApprovals(refs=chosen, unread=unread, left_out=sum(map(len, refs.values())) - len(chosen))
 
     async def _refs(self, streams: EventStreams) -> Sequence[ApprovalRef]:
         engine = self._environments.of(streams)
@@ -102,11 +142,15 @@ class Approvals:
     ) -> Mapping[tuple[str, str], StoredApproval]:
         """Approvals, by environment and id. One that has gone meanwhile, or cannot be read, is left out."""
 
+        limit = self._at_once.of(organisation)
+
         async def one(ref: ApprovalRef) -> StoredApproval | None:
-            async with self._at_once:
+            async with limit:
                 return await self.get(EventStreams(organisation, ref.environment), ref.id)
 
-        found = await asyncio.gather(*(one(ref) for ref in refs))
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(one(ref)) for ref in refs]
+        found = [task.result() for task in asked]
         return {(one.environment, one.approval.id): one for one in found if one is not None}
 
     async def get(self, streams: EventStreams, identifier: str) -> StoredApproval | None:
@@ -146,7 +190,7 @@ class Approvals:
         engine = self._environments.of(streams)
         metadata, payload = answer_event(new_id(), answer.at), answer.encode()
         await engine.ask(
-            lambda jetstream: publish_answer(jetstream, streams, metadata, payload, seconds=TIMEOUT),
+            lambda jetstream: publish_waking(jetstream, streams, metadata, payload, seconds=TIMEOUT),
             seconds=2 * TIMEOUT,
         )
         keep = max(approval.until - answer.at, 0) + KEPT_SECONDS

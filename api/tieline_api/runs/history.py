@@ -11,14 +11,17 @@ from tieline_api.engine.connection import Engine
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.runs.backlog import Waiting
+from tieline_api.runs.ended_steps import EndedSteps
 from tieline_api.runs.index import RunIndex
 from tieline_api.runs.issues import Issue, IssueFilter, IssuePageRequest, VersionAge
 from tieline_api.runs.model import BEFORE_ALL, Attempt, AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.reading import RunFollowers
+from tieline_api.runs.records import checked
 from tieline_api.runs.release_tally import ReleaseTally
 from tieline_api.runs.tally import Tally, Windows
 from tieline_api.sqlite_files import TooSlowError
 from tieline_core.engine.stored_messages import StoredMessage
+from tieline_protocol import kept_results
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, direct_stream, history_stream
 from tieline_protocol.events import EventMetadata, InvalidEventError, WebhookRequest
 from tieline_protocol.run_records import InvalidRecordsError, RunRecord, decode, encode, unpacked
@@ -209,17 +212,33 @@ class RunHistory:
     async def input(self, organisation: str, run: Run) -> RunInput | None:
         """What a run was given, None where it is not kept, for people: secrets that pods know are masked where the
         history has it. Otherwise it is from the message that waits or is the dead letter."""
-        streams = EventStreams(organisation, run.environment)
-        if run.input_at is not None:
-            stream = direct_stream(organisation) if run.direct else history_stream(organisation)
-            message = await self._engine.message(stream, run.input_at)
-            # The environment is part of the subject: another one's message has nothing to say about this run.
-            if message is not None and message.subject == (streams.direct if run.direct else streams.history):
-                found = await asyncio.to_thread(_input_in, message.data, run)
-                if found is not None:
-                    return found
-        message = await self._message(streams, run)
+        record = await self._record_with_input(organisation, run)
+        if record is not None and record.input is not None:
+            return RunInput(record.input, record.request, recorded=True)
+        message = await self._message(EventStreams(organisation, run.environment), run)
         return input_of(message) if message is not None else None
+
+    async def ended_steps(self, organisation: str, run: Run) -> EndedSteps | None:
+        """The steps of a run that has ended, with their results where these are kept; None where the record is not."""
+        record = await self._record_with_input(organisation, run)
+        return None if record is None else await asyncio.to_thread(_ended_steps, record)
+
+    async def packed_results(self, organisation: str, run: Run) -> bytes | None:
+        """The results of a run's steps as its record has them; None where it has none."""
+        record = await self._record_with_input(organisation, run)
+        return None if record is None else record.step_results
+
+    async def _record_with_input(self, organisation: str, run: Run) -> RunRecord | None:
+        """As it was written, unchecked."""
+        if run.input_at is None:
+            return None
+        streams = EventStreams(organisation, run.environment)
+        stream = direct_stream(organisation) if run.direct else history_stream(organisation)
+        message = await self._engine.message(stream, run.input_at)
+        # The environment is part of the subject: another one's message has nothing to say about this run.
+        if message is None or message.subject != (streams.direct if run.direct else streams.history):
+            return None
+        return await asyncio.to_thread(_record_in, message.data, run)
 
     async def replayed_input(self, organisation: str, run: Run) -> RunInput | None:
         """What a replay is given: as it was sent where that is kept, since masking would change it."""
@@ -309,12 +328,18 @@ def _places(streams: EventStreams, run: Run) -> list[tuple[str, str]]:
     return []
 
 
-def _input_in(content: bytes, run: Run) -> RunInput | None:
+def _record_in(content: bytes, run: Run) -> RunRecord | None:
     try:
         records = decode(unpacked(content) if run.direct else content)
     except InvalidRecordsError:
         return None
-    for record in records:
-        if record.id == run.id and record.input is not None:
-            return RunInput(record.input, record.request, recorded=True)
-    return None
+    return next((one for one in records if one.id == run.id and one.input is not None), None)
+
+
+def _ended_steps(record: RunRecord) -> EndedSteps | None:
+    try:
+        steps = checked(record).record.steps
+        results = kept_results.unpacked(record.step_results) if record.step_results else None
+    except (AttributeError, OverflowError, TypeError, ValueError):
+        return None
+    return EndedSteps(steps, results)

@@ -10,7 +10,7 @@ import orjson
 
 from tieline_api.runs.model import KINDS
 from tieline_core.identity.ids import parse_id
-from tieline_protocol.approvals import MAX_COMMENT, STATES
+from tieline_protocol.approvals import MAX_COMMENT, MAX_NAME, STATES
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import (
     ENDED,
@@ -31,6 +31,8 @@ MAX_STEPS = 500
 MAX_STEPS_BYTES = 64 * 1024
 _MAX_NAME = 128
 _MAX_ID = 256
+_MAX_APPROVER = 2 * MAX_NAME + 3
+"""Of who answered an approval: a name for people, and that of the user in brackets."""
 _MAX_TEXT = 2048
 _MAX_BODY = 4096
 _MAX_ATTEMPT = 1_000_000
@@ -127,13 +129,15 @@ def checked(
         event_id=_maybe_text(record.event_id, _MAX_ID),
         trace_id=_trace_id(record.trace_id),
         replay_of=parse_id(record.replay_of) if record.replay_of else None,
+        parent=parse_id(record.parent) if record.parent else None,
+        result=None,
         error=_error(record.error) if record.error else None,
         steps=_steps(record.steps),
         tags=valid_tags(record.tags),
     )
     _, attempt, phase = clean.rank
     moment = round(clean.at * _MICROSECONDS)
-    tie = hashlib.blake2b(orjson.dumps(replace(clean, input=None)), digest_size=8).digest()
+    tie = hashlib.blake2b(orjson.dumps(replace(clean, input=None, step_results=None)), digest_size=8).digest()
     ended_at = _possible(clean.at if clean.ended_at is None else clean.ended_at, stored_at)
     return CheckedRecord(clean, (attempt, phase, moment, tie), ended_at if clean.status in ENDED else None)
 
@@ -159,6 +163,12 @@ def error_from_json(text: str) -> RunError | None:
         message=content["message"],
         upstream=UpstreamAnswer(**upstream) if upstream else None,
     )
+
+
+def steps_to_json(steps: Iterable[StepRecord]) -> str:
+    """What ``steps_from_json`` reads, without what steps do not have; empty for none."""
+    content = [step.to_dict() for step in steps]
+    return orjson.dumps(content).decode() if content else ""
 
 
 def steps_from_json(text: str, most: int) -> tuple[list[StepRecord], int]:
@@ -187,7 +197,7 @@ def _approval(approval: StepApproval) -> StepApproval:
     return StepApproval(
         id=_text(approval.id, _MAX_ID),
         state=approval.state if approval.state in STATES else "open",
-        by=_text(approval.by, _MAX_ID),
+        by=_text(approval.by, _MAX_APPROVER),
         at=_seconds(approval.at) if approval.at is not None else None,
         comment=_text(approval.comment, MAX_COMMENT),
     )
@@ -205,6 +215,7 @@ def _steps(steps: Iterable[StepRecord]) -> tuple[StepRecord, ...]:
             recorded=bool(step.recorded),
             error=_maybe_text(step.error, _MAX_TEXT),
             approval=_approval(step.approval) if step.approval else None,
+            child=parse_id(step.child) if step.child else None,
         )
         comment = clean.approval.comment if clean.approval else ""
         size += len(clean.name) + len(clean.error or "") + len(comment) + 100

@@ -46,6 +46,7 @@ create table runs (
   error text not null,
   trace_id text not null,
   replay_of text,
+  parent text,
   issue text,
   failed integer,
   input_at integer,

@@ -8,7 +8,7 @@ import orjson
 
 from tieline_api.runs.fingerprints import issue_of
 from tieline_api.runs.issues import StoredDecision
-from tieline_api.runs.records import CheckedRecord, error_to_json, nanoseconds
+from tieline_api.runs.records import CheckedRecord, error_to_json, nanoseconds, steps_to_json
 from tieline_protocol.run_records import ENDED_PHASE
 from tieline_protocol.run_tags import MAX_TAGS
 
@@ -24,7 +24,7 @@ _TAG_BYTES = 350
 _OF_RECORD = (
     "kind", "task", "status", "attempt", "phase", "moment", "tie", "queued", "attempts", "user", "activation_id",
     "version", "key", "shared_key", "event_id", "started", "ended", "next_attempt", "discarded", "error", "trace_id",
-    "replay_of", "issue", "failed", "size",
+    "replay_of", "parent", "issue", "failed", "size",
 )  # fmt: skip
 _PUT_RUN = (
     f"insert into runs (organisation, environment, id, {', '.join(_OF_RECORD)}, direct, stored, first_at, last_at) "  # noqa: S608
@@ -265,7 +265,7 @@ def _put(connection: sqlite3.Connection, run: RunKey, update: RunUpdate, direct:
             update.queued, record.attempts, record.user, record.activation_id, record.version,
             record.key, record.shared_key, record.event_id, _maybe(record.started_at), _maybe(record.ended_at),
             _maybe(record.next_attempt_at), _maybe(record.discarded_at), error, record.trace_id, record.replay_of,
-            issue, failed, size if issue is None else size + _ISSUE_BYTES,
+            record.parent, issue, failed, size if issue is None else size + _ISSUE_BYTES,
             direct, update.stored, update.first_at, update.last_at,
         ),
     )  # fmt: skip
@@ -276,7 +276,7 @@ def _put(connection: sqlite3.Connection, run: RunKey, update: RunUpdate, direct:
         return  # it has one attempt, of which the run says all
     for number, one in update.attempts.items():
         record, (_, phase, moment, tie) = one.record, one.order
-        steps = orjson.dumps(list(record.steps)).decode() if record.steps else ""
+        steps = steps_to_json(record.steps)
         connection.execute(
             _PUT_ATTEMPT,
             (

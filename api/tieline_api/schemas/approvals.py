@@ -85,7 +85,7 @@ class ApprovalPage(Rest):
     """A part of a list of approvals, newest first."""
 
     total_count: int
-    """How many there are among the newest 1,000 of the environments and, if only that is asked for, of those that have
+    """How many there are among the at most 1,000 of the list and, if only that is asked for, of those that have
     no answer."""
     items: list[Approval]
     """The approvals, newest first."""

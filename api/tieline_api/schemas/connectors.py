@@ -5,7 +5,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from tieline_api.schemas.base import PageQuery, Rest, SearchQuery, TimeOut, UlidOut
-from tieline_api.schemas.names import VersionName
+from tieline_api.schemas.names import DisplayName, VersionName
 from tieline_core.resources.fields import ValidationMessage
 
 T = TypeVar("T")
@@ -27,10 +27,13 @@ class Part(Rest, Generic[T]):
 class ImportMetadata(Rest):
     """What is imported."""
 
-    format: Literal["openapi"]
-    """openapi: Swagger 2.0, OpenAPI 3.0, 3.1 or 3.2, in JSON or YAML."""
+    format: Literal["openapi", "graphql"]
+    """openapi: Swagger 2.0, OpenAPI 3.0, 3.1 or 3.2, in JSON or YAML. graphql: a schema in SDL, or the answer to an
+    introspection query."""
     version: VersionName
     """The name of the new version; latest and default are reserved."""
+    name: DisplayName | None = None
+    """The name of a new connector; default: the description's title."""
 
 
 class Variable(Rest):
@@ -181,6 +184,8 @@ class FoundOperation(Rest):
     """The path below the base URL."""
     summary: str
     """What it does, in at most 200 letters."""
+    graphql: Literal["query", "mutation"] | None = None
+    """The kind of operation; only of a GraphQL schema."""
     connector_id: UlidOut
     """The connector."""
     connector_name: str
@@ -310,13 +315,52 @@ class Trigger(Rest):
     """Its answers."""
 
 
+class GraphQLArgument(Rest):
+    """An argument of a field of Query or Mutation, and the variable of the same name."""
+
+    name: str
+    """Its name."""
+    type: str
+    """Its type, such as [ID!]!."""
+    required: bool
+    """Whether there must be a value."""
+    description: str
+    """What the schema says of it, in at most 200 letters."""
+
+
+class GraphQLPages(Rest):
+    """How the pages of a connection are read."""
+
+    items: str
+    """Where the connection stands in the data."""
+    parameter: str
+    """The variable that takes the cursor."""
+
+
+class GraphQLOperation(Rest):
+    """A field of Query or Mutation, with a document that calls it."""
+
+    kind: Literal["query", "mutation"]
+    """query or mutation."""
+    document: str
+    """An operation of the action's name: it passes all arguments on as variables, and selects the answer's leaves."""
+    arguments: list[GraphQLArgument]
+    """The field's arguments."""
+    answer: str
+    """The field's type."""
+    pages: GraphQLPages | None = None
+    """How its pages follow each other; only of a connection that has the argument after."""
+
+
 class Action(Trigger):
     """An operation that can be called."""
 
     path: str
-    """The path below the base URL."""
+    """The path below the base URL; empty for GraphQL, whose endpoint is the base URL."""
     parameters: list[ActionParameter]  # type: ignore[assignment]  # more than a trigger's
     """Its parameters."""
+    graphql: GraphQLOperation | None = None
+    """The operation; only of a GraphQL schema. The body is its variables, and the answer its data."""
 
 
 class ImportResult(Rest):

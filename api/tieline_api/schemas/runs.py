@@ -1,7 +1,7 @@
 """Runs in REST."""
 
 import re
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -271,6 +271,8 @@ class Run(Rest):
     """The run that it runs again."""
     replayed_by: UlidOut | None = None
     """The newest run that runs it again."""
+    parent: UlidOut | None = None
+    """The run that started it and waits for it."""
     issue_id: str | None = None
     """The issue of a run that is failed or dead."""
     tags: list[RunTag]
@@ -324,6 +326,8 @@ class RunStep(Rest):
     """Why it failed."""
     approval: StepApproval | None = None
     """The approval that it asked for."""
+    child: UlidOut | None = None
+    """The run that it started and waited for."""
 
 
 class RunAttempt(Rest):
@@ -384,11 +388,111 @@ class RunDetail(Run):
     """Whether it can be run again: it has ended, and its input is kept, or another one can be sent for its event."""
 
 
+class RunStepName(Rest):
+    """A step of a run's last attempt."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """Its name."""
+    occurrence: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """Which of the steps with this name."""
+
+
 class ReplayBody(Rest):
     """How to run a run again."""
 
     payload: Any = None
     """The input in place of the old one, as JSON."""
+    from_step: RunStepName | None = None
+    """Begins at this step: the new run gets the recorded results of the steps before it. Not together with
+    ``payload``."""
+
+
+class RecordedOutcome(Rest):
+    """How a wait has ended."""
+
+    wait: str
+    """The wait's name."""
+    event: str | None = None
+    """What the platform knows of the event that ended it, as JSON; absent after a timeout."""
+    payload: str = ""
+    """The event's payload, as JSON."""
+
+
+class RecordedStep(Rest):
+    """A step of a run with its result."""
+
+    name: str
+    """Its name."""
+    name_hash: str
+    """The hash of the name that idempotency keys have."""
+    occurrence: int
+    """Which of the steps with this name."""
+    place: int
+    """Its place in the run's sequence; 0 for none."""
+    work: str
+    """A hash of the function and its arguments."""
+    version: str
+    """The name of the version's object whose code did it."""
+    run: str
+    """The run that its idempotency key names."""
+    idempotency_key: str
+    """What other systems got with its requests."""
+    result: str
+    """The result as JSON, with secrets masked; empty where it is not kept."""
+    missing: Literal["masked", "large"] | None = None
+    """``masked``: the result has a secret in it. ``large``: it was not kept."""
+    outcome: RecordedOutcome | None = None
+    """How its wait has ended."""
+
+
+class RecordedAnswer(Rest):
+    """What another system answered, as far as the trace has it."""
+
+    method: str
+    """The request's method."""
+    url: str
+    """The request's URL, without what the query says."""
+    status: int
+    """The answer's status."""
+    body: str | None = None
+    """The masked beginning of the body, where it was kept."""
+
+
+class RunRecording(Rest):
+    """A run that has ended, for ``tieline run --replay``."""
+
+    format: Literal[1]
+    """The format of the file."""
+    id: UlidOut
+    """The run."""
+    kind: RunKind
+    """What started it."""
+    task: str
+    """Its task."""
+    status: RunStatus
+    """How it ended."""
+    attempt: int
+    """The number of the last attempt."""
+    queued_at: TimeOut
+    """When it was accepted."""
+    user: str | None = None
+    """Whom it is for, by the id in your application."""
+    key: str | None = None
+    """The key of its event."""
+    event_id: str | None = None
+    """The id that its event was sent with."""
+    replay_of: UlidOut | None = None
+    """The run that it runs again."""
+    version: VersionOfRun | None = None
+    """The version whose code ran last."""
+    payload: str | None = None
+    """The input as text, with secrets masked, where it is kept and is text."""
+    steps: list[RecordedStep]
+    """The steps of the last attempt that are done, in the order in which they ended."""
+    answers: list[RecordedAnswer]
+    """Answers of other systems in the last attempt, in their order."""
+    notes: list[str]
+    """What is masked or missing."""
 
 
 class RunsAffected(Rest):

@@ -16,12 +16,13 @@ _COPIED = ("labels", "settings", "dynamicVariablesSchema", "runtime")
 async def copy_project(call: AnyCall, project: ObjectView, name: str | None) -> Object:
     """The new project. When something cannot be copied, all of it is taken back.
 
-    ApiError 403 where the caller may not use an image pull Secret that the project refers to.
+    ApiError 403 where the caller may not use an image pull Secret or a mounted ConfigMap that the project refers to.
     """
     platform = call.platform
     cluster = platform.cluster
     spec = _draft(project, name or f"Copy of {project['spec']['name']}"[:MAX_DISPLAY_NAME])
     await platform.references.check(call.caller, project, _pull_secrets(spec))
+    await platform.references.check_config_maps(call.caller, call.namespace, _mounted_config_maps(spec))
     files = dict(await platform.files.current(project))
     async with new_objects(platform) as made:
         new = await platform.writer.create(cluster.projects, call.namespace, new_id(), spec)
@@ -58,3 +59,12 @@ def _draft(project: ObjectView, name: str) -> Object:
 def _pull_secrets(spec: ObjectView) -> Iterator[str]:
     for part in (spec, *spec["environments"]):
         yield from (one["name"] for one in (part.get("runtime") or {}).get("imagePullSecrets") or ())
+
+
+def _mounted_config_maps(spec: ObjectView) -> Iterator[str]:
+    for runtime in (part.get("runtime") or {} for part in (spec, *spec["environments"])):
+        if bundle := runtime.get("caBundle"):
+            yield bundle["name"]
+        for volume in runtime.get("volumes") or ():
+            sources = (volume, *((volume.get("projected") or {}).get("sources") or ()))
+            yield from (source["configMap"]["name"] for source in sources if source.get("configMap"))

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 
@@ -14,11 +14,18 @@ from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
 from tieline_api.runs.model import Run
 from tieline_api.runs.records import MAX_STEPS
-from tieline_core.engine.publisher import Published, is_run_task, publish_event, publish_token
+from tieline_core.engine.publisher import (
+    Published,
+    is_run_task,
+    publish_event,
+    publish_token,
+    publish_waking,
+)
 from tieline_core.engine.stored_messages import StoredMessage
 from tieline_core.identity.ids import new_id
+from tieline_protocol.child_runs import ChildEnd, ended_event
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, TTL, EventStreams, subject_parts
-from tieline_protocol.events import EventMetadata, InvalidEventError
+from tieline_protocol.events import EventMetadata, InvalidEventError, ParentRun
 from tieline_protocol.run_records import ENDED, RunFacts, RunRecord, RunStatus
 
 logger = logging.getLogger("tieline.runs")
@@ -110,20 +117,10 @@ async def replay(
     given = await platform.runs.replayed_input(organisation, run)
     if given is None:
         if payload is None or run.kind in ("webhook", "schedule"):
-            raise errors.conflict(_no_input(run))
+            raise errors.conflict(no_input(run))
         given = RunInput(payload, None, recorded=True)
-    metadata = EventMetadata(
-        run=new_id(),
-        kind=run.kind,
-        task=run.task,
-        queued_at=time.time(),
-        user=run.user,
-        key=run.key,
-        replay_of=run.id,
-        # With the same input, other systems recognise what the run has done already.
-        idempotency_run=run.id if payload is None else None,
-        request=given.request,
-    )
+    # With the same input, other systems recognise what the run has done already.
+    metadata = replace(replay_metadata(run, given), idempotency_run=run.id if payload is None else None)
     stored, record = await publish(
         platform,
         streams,
@@ -132,20 +129,38 @@ async def replay(
         deduplicated_by=f"~replay:{run.id}" if once else None,
     )
     if run.status == "dead":
-        await _dead_letter(platform, streams, run, given)
+        await remove_dead_letter(platform, streams, run, given)
     return None if stored.duplicate else record
 
 
-async def _dead_letter(platform: Dependencies, streams: EventStreams, run: Run, given: RunInput) -> None:
+def replay_metadata(run: Run, given: RunInput) -> EventMetadata:
+    """What the event of a new run says that runs another one again."""
+    return EventMetadata(
+        run=new_id(),
+        kind=run.kind,
+        task=run.task,
+        queued_at=time.time(),
+        user=run.user,
+        key=run.key,
+        shared_key=run.shared_key,
+        replay_of=run.id,
+        request=given.request,
+    )
+
+
+async def remove_dead_letter(
+    platform: Dependencies, streams: EventStreams, run: Run, given: RunInput
+) -> None:
     """Removes the dead letter of a run that was run again. The history keeps what the letter alone had.
 
     The new run is stored, whatever becomes of the letter.
     """
     try:
         if not given.recorded:
-            await platform.runs.write(
-                streams, await _ended(platform, streams.organisation, run, "dead", given)
-            )
+            ended = await _ended(platform, streams.organisation, run, "dead", given)
+            # This record takes the place of the one with the input.
+            results = await platform.runs.packed_results(streams.organisation, run)
+            await platform.runs.write(streams, replace(ended, step_results=results))
         await platform.environments.of(streams).purge(streams.dead_letters, streams.dead(run.id))
     except ApiError as error:
         logger.warning("The dead letter of a run that was run again stays: %s", error.message)
@@ -156,13 +171,14 @@ def why_not_again(run: Run) -> str:
     if run.status not in ENDED:
         return f"The run is {run.status}: it can be run again once it has ended, or cancel it first"
     if run.direct and run.input_at is None:
-        return _no_input(run)
+        return no_input(run)
     if not is_run_task(run.task):
         return "The run's task has a name that no task can have, so there is nothing to run again"
     return ""
 
 
-def _no_input(run: Run) -> str:
+def no_input(run: Run) -> str:
+    """Why a run whose input is not kept cannot be run again."""
     if run.kind == "background":
         return "Background work cannot be run again, because its input is not kept: events can (ctx.publish)"
     if run.kind == "call":
@@ -206,11 +222,37 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
                 removed = True
                 messages += [message] if message is not None else []
         given = next((found for one in messages if (found := input_of(one))), None)
+        await _wake_parent(environment, streams, run, messages)
     await environment.tell(streams.control, {"run": run.id})
     if removed:
         for subjects in (streams.steps(run.id), streams.run_state(run.id)):
             await environment.purge(streams.runs, subjects)
         await _record(platform, streams, await _ended(platform, organisation, run, "cancelled", given))
+
+
+async def _wake_parent(
+    engine: EngineRequests, streams: EventStreams, run: Run, removed: Sequence[StoredMessage]
+) -> None:
+    """Has a pod tell the run that waits for the one that was removed. Without room it goes on at its timeout."""
+    parent = next((found for one in removed if (found := _parent_in(one))), None)
+    if parent is None:
+        return
+    end = ChildEnd(child=run.id, status="cancelled").encode()
+    metadata = ended_event(parent, new_id(), time.time())
+    try:
+        await engine.ask(
+            lambda jetstream: publish_waking(jetstream, streams, metadata, end, seconds=TIMEOUT),
+            seconds=2 * TIMEOUT,
+        )
+    except ApiError as error:
+        logger.warning("The parent of a run that was cancelled does not know it: %s", error.message)
+
+
+def _parent_in(message: StoredMessage) -> ParentRun | None:
+    try:
+        return EventMetadata.parse(message.headers).parent
+    except InvalidEventError:
+        return None
 
 
 async def discard(platform: Dependencies, organisation: str, run: Run) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tieline_api import errors
@@ -20,6 +21,7 @@ from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.evaluation.verdicts import Verdict
 from tieline_core.identity.ids import environment_id, object_id, parse_id, static_activation_id
+from tieline_core.identity.names import environment_object_name
 from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.activations import in_effect
 
@@ -46,8 +48,9 @@ class EnvironmentRef:
 
 def environment_to_rest(call: AnyCall, environment: EnvironmentRef) -> Environment:
     """The environment as REST tells it, without files."""
-    versions = versions_of(call.platform.cluster, environment.project)
-    found = environments_to_rest(environment.project, versions, {})
+    cluster, project = call.platform.cluster, environment.project
+    scale = partial(cluster.scale, project)
+    found = environments_to_rest(project, versions_of(cluster, project), scale, {})
     return seen_environment(call, next(one for one in found if one.name == environment.name))
 
 
@@ -62,6 +65,12 @@ def find_environment(call: AnyCall, identifier: str) -> EnvironmentRef | None:
             if environment_id(object_id(project), name) == canonical:
                 return EnvironmentRef(project=project, name=name, id=canonical)
     return None
+
+
+async def environment_object_in_path(call: AnyCall) -> tuple[str, ...]:
+    """The name of the Environment of the environment in the path."""
+    environment = environment_in_path(call)
+    return (environment_object_name(environment.project["metadata"]["name"], environment.name),)
 
 
 def environment_in_path(call: AnyCall) -> EnvironmentRef:

@@ -1,14 +1,14 @@
 """Which approvals a request means, and how answers show them to a caller."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from tieline_api import cursors, errors
 from tieline_api.auth.memberships import PROBES, Role
 from tieline_api.cluster import indexes
 from tieline_api.http.operation import AnyCall, Call, Reply
-from tieline_api.runs.approvals import MOST, ApprovalRef, StoredApproval
+from tieline_api.runs.approvals import MOST, ApprovalRef, FoundApprovals, StoredApproval
 from tieline_api.schemas import approvals as rest
 from tieline_api.views.activation_lookup import EnvironmentRef, environment_in_path
 from tieline_core.identity.ids import environment_id, format_time, object_id, parse_id
@@ -18,6 +18,8 @@ from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.run_records import ENDED
 
 _KIND = "approvals"
+_SHOWN = 3
+"""Environments that a warning names."""
 _ROLES: Mapping[str, Role] = {
     "tieline-viewer": "viewer",
     "tieline-editor": "editor",
@@ -98,7 +100,8 @@ async def page_of_approvals(call: Call[rest.ApprovalsQuery, None]) -> Reply[rest
     query, platform, organisation = call.query, call.platform, call.organisation.id
     projects = _environments(call.platform.cluster.ordered.projects.objects(call.namespace), query)
     environments = await platform.runs.environments_with_events(organisation, list(projects))
-    refs = _possible(await platform.approvals.refs(organisation, environments), query)[:MOST]
+    found = await platform.approvals.refs(organisation, environments, lambda ref: _is_possible(ref, query))
+    refs = found.refs
     shown = ShownApprovals(call, projects)
     if query.state or query.answerable:
         refs = await _chosen(call, refs, shown)
@@ -111,7 +114,7 @@ async def page_of_approvals(call: Call[rest.ApprovalsQuery, None]) -> Reply[rest
     ]
     return Reply(
         body=rest.ApprovalPage(total_count=page.total, items=items, next=page.next, prev=page.prev),
-        warnings=platform.runs.warnings(organisation),
+        warnings=(*_incomplete(found), *platform.runs.warnings(organisation)),
     )
 
 
@@ -141,14 +144,28 @@ def _environments(projects: Iterable[Object], query: rest.ApprovalsQuery) -> dic
     }
 
 
-def _possible(refs: Sequence[ApprovalRef], query: rest.ApprovalsQuery) -> list[ApprovalRef]:
-    """Those that may be in the states that the query asks for."""
+def _is_possible(ref: ApprovalRef, query: rest.ApprovalsQuery) -> bool:
+    """Whether it may be in one of the states that the query asks for."""
     states = {"open"} if query.answerable else set(query.state or ())
-    if not states:
-        return list(refs)
-    answered = states & {"approved", "rejected", "timed_out"}
-    unanswered = states & {"open", "withdrawn", "timed_out"}
-    return [ref for ref in refs if (answered if ref.is_answered else unanswered)]
+    possible = (
+        {"approved", "rejected", "timed_out"} if ref.is_answered else {"open", "withdrawn", "timed_out"}
+    )
+    return not states or not states.isdisjoint(possible)
+
+
+def _incomplete(found: FoundApprovals) -> Iterator[str]:
+    """Warnings about what a list does not have."""
+    if found.unread:
+        shown, more = ", ".join(found.unread[:_SHOWN]), len(found.unread) - _SHOWN
+        yield (
+            f"The event engine does not answer: approvals of the environments {shown}"
+            f"{f' and {more} more' if more > 0 else ''} are missing"
+        )
+    if found.left_out:
+        yield (
+            f"{found.left_out} older approvals are left out: a list has at most {MOST}, shared among environments. "
+            "Filter by environment or state to see them"
+        )
 
 
 async def _chosen(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tieline_api import errors
@@ -12,10 +13,11 @@ from tieline_api.cluster.files_manager import files_manager
 from tieline_api.cluster.writer import Change
 from tieline_api.conversion import projects as convert
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.operation import AnyCall, Reply
+from tieline_api.http.operation import AnyCall, Call, Reply
 from tieline_api.schemas.projects import DeployReason, Project
 from tieline_core.identity.gitops import is_gitops
 from tieline_core.identity.ids import environment_id, new_id, object_id, parse_id
+from tieline_core.identity.names import environment_object_name
 from tieline_core.kubernetes import Informer
 from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.releases import MAX_RELEASE_TEXT
@@ -41,6 +43,7 @@ async def project_reply(platform: Dependencies, obj: ObjectView) -> Reply[Projec
     body = convert.project_to_rest(
         obj,
         versions=versions_of(platform.cluster, obj),
+        scale=partial(platform.cluster.scale, obj),
         files=files,
         files_managed_by=files_manager(obj),
         deployed={
@@ -123,6 +126,18 @@ def require_environment(
             fields[0], f"is required, since the project has several environments; {_choices(names)}"
         )
     return names[0]
+
+
+def environment_object(project: ObjectView, environment: str) -> str:
+    """The name of an environment's Environment."""
+    return environment_object_name(project["metadata"]["name"], environment)
+
+
+async def deployed_environment(call: Call[Any, Any]) -> tuple[str, ...]:
+    """The Environment that a deploy of files or a version that are there already changes."""
+    project = require_project(call)
+    environment = require_environment(project, name=call.query.project_env, identifier=call.query.env_id)
+    return (environment_object(project, environment),)
 
 
 def environment_by_name_or_id(project: ObjectView, text: str) -> str:

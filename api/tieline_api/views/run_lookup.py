@@ -53,6 +53,7 @@ class ShownRuns:
             trace_id=run.trace_id or None,
             replay_of=run.replay_of,
             replayed_by=run.replayed_by,
+            parent=run.parent,
             issue_id=run.issue,
             tags=[rest.RunTag(name=name, value=value) for name, value in sorted(run.tags.items())],
             waits_behind=ahead.get((run.environment, run.id)),

@@ -1,15 +1,17 @@
 import {
   type InfiniteData,
+  type UseMutationResult,
   type UseQueryOptions,
   useInfiniteQuery,
   useMutation,
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
-import { useCallback, useMemo, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { useOrganisation } from "../app/organisation";
 import type { Shown } from "../lib/changes";
 import { isLive, subscribeLive } from "../lib/live";
+import { type Following, settle } from "../lib/settling";
 import { answer, api } from "./client";
 import type { paths } from "./schema";
 
@@ -214,13 +216,32 @@ export function useChange<V = void, T = unknown>({ change, stale = [], unsure = 
   const client = useQueryClient();
   const read = (queries: Stale[]) =>
     Promise.all(queries.map((each) => client.invalidateQueries({ queryKey: key(...each) })));
-  return useMutation({
-    ...(gcTime === undefined ? {} : { gcTime }),
-    mutationFn: (given: V) => change(send, given),
-    onSuccess: (answered) => {
-      if (holds) client.setQueryData(key(holds[0], holds[1], {}), answered);
-      return read(stale);
-    },
-    onSettled: () => read(unsure),
-  });
+  return useSettled(
+    useMutation({
+      ...(gcTime === undefined ? {} : { gcTime }),
+      mutationFn: (given: V) => change(send, given),
+      onSuccess: (answered) => {
+        if (holds) client.setQueryData(key(holds[0], holds[1], {}), answered);
+        return read(stale);
+      },
+      onSettled: () => read(unsure),
+    }),
+  );
+}
+
+/** A mutation whose callbacks are called although its component is gone: those of TanStack Query are dropped then. */
+export function useSettled<T, V>(mutation: UseMutationResult<T, Error, V>) {
+  const shown = useRef(false);
+  useEffect(() => {
+    shown.current = true;
+    return () => {
+      shown.current = false;
+    };
+  }, []);
+  const { mutateAsync } = mutation;
+  const mutate = useCallback(
+    (given: V, following: Following<T> = {}) => void settle(mutateAsync(given), () => shown.current, following),
+    [mutateAsync],
+  );
+  return { ...mutation, mutate };
 }

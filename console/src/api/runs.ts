@@ -99,7 +99,11 @@ export function useTrace(project: string, trace: string | null | undefined) {
   });
 }
 
-export type RunAction = { type: "replay"; payload?: unknown } | { type: "cancel" } | { type: "discard" };
+export type StepName = Schemas["RunStepName"];
+export type RunAction =
+  | { type: "replay"; payload?: unknown; fromStep?: StepName }
+  | { type: "cancel" }
+  | { type: "discard" };
 
 export function useRunAction(project: string, run: string) {
   const at = { project_id: project, run_id: run };
@@ -109,7 +113,11 @@ export function useRunAction(project: string, run: string) {
         case "replay":
           return send("post", "/projects/{project_id}/runs/{run_id}/replay", {
             at,
-            body: action.payload === undefined ? undefined : { payload: action.payload },
+            body: action.fromStep
+              ? { fromStep: action.fromStep }
+              : action.payload === undefined
+                ? undefined
+                : { payload: action.payload },
           });
         case "cancel":
           await send("post", "/projects/{project_id}/runs/{run_id}/cancel", { at });

@@ -1,5 +1,6 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useOrganisation } from "../app/organisation";
+import { formatOf, nameOf } from "../lib/operations";
 import { answer, api, type Schemas } from "./client";
 import { useChange, useGet, useKey, usePages, useSend } from "./queries";
 
@@ -82,18 +83,26 @@ export function useSchemeDeletion(system: string) {
   });
 }
 
-/** Imports an OpenAPI description as a version of a connector. */
+interface Import {
+  connector: string;
+  version: string;
+  file: File;
+  /** Whether the connector is made by the import. */
+  isNew: boolean;
+}
+
+/** Imports an OpenAPI description, or a GraphQL schema, as a version of a connector. */
 export function useImport() {
   const { id } = useOrganisation();
   const client = useQueryClient();
   const key = useKey();
   return useMutation({
-    mutationFn: ({ connector, version, file }: { connector: string; version: string; file: File }) => {
+    mutationFn: async ({ connector, version, file, isNew }: Import) => {
       const form = new FormData();
-      form.append(
-        "metadata",
-        new Blob([JSON.stringify({ format: "openapi", version })], { type: "application/json" }),
-      );
+      const format = await formatOf(file);
+      const metadata: Schemas["ImportMetadata"] = { format, version };
+      if (isNew && format === "graphql") metadata.name = nameOf(file);
+      form.append("metadata", new Blob([JSON.stringify(metadata)], { type: "application/json" }));
       form.append("file", file);
       return answer(
         api.POST("/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import", {

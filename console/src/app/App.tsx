@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { Redirect, Route, Router, Switch, useLocation } from "wouter";
+import { Link, Redirect, Route, Router, Switch, useLocation } from "wouter";
 import { onSignedOut } from "../api/client";
 import { forgetPerson, type Me, SESSION, useMe, useSession } from "../api/session";
 import { Command, Empty, Failure, Loading } from "../components/basics";
@@ -164,7 +164,16 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
             <Redirect to={`/${open.namespace}/overview`} replace />
           </Route>
           <Route>
-            <Empty title="Page not found">Use the command palette (Ctrl K) to find a page.</Empty>
+            <Empty
+              title="Page not found"
+              action={
+                <Link className="button" href={`/${open.namespace}/overview`}>
+                  Overview
+                </Link>
+              }
+            >
+              Search for what you need with Find (Ctrl K).
+            </Empty>
           </Route>
         </Switch>
       </Frame>

@@ -9,7 +9,7 @@ import { safeUrl } from "../lib/links";
 import { CommandPalette } from "./CommandPalette";
 import { NewBuild, OfflineBanner } from "./Connectivity";
 import type { OpenOrganisation } from "./organisation";
-import { PAGES } from "./pages";
+import { PAGES, pageAt } from "./pages";
 import { switchTheme } from "./theme";
 
 export function Frame({
@@ -75,7 +75,6 @@ export function Frame({
 
 function Navigation({ organisation }: { organisation: OpenOrganisation }) {
   const [location] = useLocation();
-  const ofRun = location.split("/")[4] === "runs";
   const groups = [...new Set(PAGES.map((each) => each.group))];
   const pages = useRef<HTMLElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another location is another current page
@@ -90,10 +89,7 @@ function Navigation({ organisation }: { organisation: OpenOrganisation }) {
           <div className="nav-title">{group}</div>
           {PAGES.filter((each) => each.group === group).map((each) => {
             const target = `/${organisation.namespace}/${each.path}`;
-            const part = location.split("/")[2];
-            const current =
-              (ofRun ? "runs" : part === "connectors" ? "systems" : part === "new-project" ? "projects" : part) ===
-              each.path;
+            const current = pageAt(location) === each.path;
             return (
               <Link key={each.path} href={target} className="nav" aria-current={current ? "page" : undefined}>
                 <Icon name={each.icon} />

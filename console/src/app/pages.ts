@@ -24,3 +24,13 @@ export const PAGES: PageEntry[] = [
   { path: "access", name: "Access and changes", icon: "access", group: "Organisation" },
   { path: "notifications", name: "Notifications", icon: "notifications", group: "Organisation" },
 ];
+
+/** Pages below those of the navigation whose paths begin otherwise. */
+const BELOW: Record<string, string> = { connectors: "systems", "new-system": "systems", "new-project": "projects" };
+
+/** The path of the page in the navigation that a location belongs to. */
+export function pageAt(location: string): string {
+  const [, , part = "", , under = ""] = location.split("/");
+  if (part === "projects" && (under === "runs" || under === "issues")) return under;
+  return BELOW[part] ?? part;
+}

@@ -56,10 +56,8 @@ function AgentsDialog({ connection, onClose }: { connection: Connection; onClose
       .map((each) => each.trim())
       .filter((each) => each !== "");
     change.mutate(read || operations.length > 0 ? { read, operations } : {}, {
-      onSuccess: () => {
-        say("What agents may call is changed.");
-        onClose();
-      },
+      onSuccess: () => say("What agents may call is changed."),
+      close: onClose,
     });
   };
   return (

@@ -110,10 +110,8 @@ function RevokeDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void
   const say = useToast();
   const revoke = () =>
     revocation.mutate(apiKey.id, {
-      onSuccess: () => {
-        say(`The key of ${apiKey.user} is revoked.`);
-        onClose();
-      },
+      onSuccess: () => say(`The key of ${apiKey.user} is revoked.`),
+      close: onClose,
     });
   return (
     <ActionDialog

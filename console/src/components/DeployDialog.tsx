@@ -160,10 +160,8 @@ function EnvironmentDialog({
   const say = useToast();
   const go = () =>
     act.mutate(action, {
-      onSuccess: () => {
-        say(`${verb}: accepted. The page shows how it goes.`);
-        onClose();
-      },
+      onSuccess: () => say(`${verb}: accepted. The page shows how it goes.`),
+      close: onClose,
     });
   return (
     <ActionDialog

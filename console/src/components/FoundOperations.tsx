@@ -4,6 +4,7 @@ import { type FoundOperation, useOperationSearch } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { addingOf, callOf } from "../lib/calls";
 import { path } from "../lib/links";
+import { kindOf } from "../lib/operations";
 import { visible } from "../lib/text";
 import { Card, Command, Failure, Loading } from "./basics";
 
@@ -36,10 +37,10 @@ export function FoundOperations({ search }: { search: string }) {
 function OperationRow({ operation }: { operation: FoundOperation }) {
   const { namespace } = useOrganisation();
   const [open, setOpen] = useState(false);
-  const filters = new URLSearchParams({ search: operation.path });
+  const filters = new URLSearchParams({ search: operation.path || operation.name });
   return (
     <li className="problem">
-      <span className="method">{operation.method.toUpperCase()}</span>
+      <span className="method">{kindOf(operation)}</span>
       <div className="grow stack-s">
         <div className="break">
           <strong>{visible(operation.name)}</strong>{" "}

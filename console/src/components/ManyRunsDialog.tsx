@@ -21,15 +21,17 @@ export function ManyRunsDialog({
   const say = useToast();
   const { mutate } = count;
   useEffect(() => mutate({ verb, filters, dryRun: true }), [mutate, verb, filters]);
-  // What is acted on may leave the page, and this dialog with it: the promise goes on, callbacks of `mutate` do not.
-  const confirm = async () => {
-    const done = await act.mutateAsync({ verb, filters, dryRun: false }).catch(() => undefined);
-    if (!done) return;
-    say(
-      `${done.count} runs: ${verb} was accepted.${done.more ? " There are more: do it again for the rest." : ""}`,
+  const confirm = () =>
+    act.mutate(
+      { verb, filters, dryRun: false },
+      {
+        onSuccess: (done) =>
+          say(
+            `${done.count} runs: ${verb} was accepted.${done.more ? " There are more: do it again for the rest." : ""}`,
+          ),
+        close: onClose,
+      },
     );
-    onClose();
-  };
   const found = count.data;
   return (
     <ActionDialog
@@ -38,7 +40,7 @@ export function ManyRunsDialog({
       danger={verb !== "replay"}
       action={{ isPending: act.isPending, error: count.error ?? act.error }}
       disabled={!found?.count}
-      onSubmit={() => void confirm()}
+      onSubmit={confirm}
       onClose={onClose}
     >
       {count.isPending && <Loading what="the count" />}

@@ -266,7 +266,7 @@ function OwnSystemDialog({
         </label>
       )}
       <p className="small dim">
-        Other ways to authenticate, limits and lists: {"`tieline systems create --help`"}.
+        Other ways to authenticate, limits and lists: create it with <em>New system</em> on the page Systems.
       </p>
     </ActionDialog>
   );

@@ -1,13 +1,14 @@
 import { useState } from "react";
-import { useLocation } from "wouter";
+import { Link, useLocation } from "wouter";
 import { useNewConnection } from "../api/connections";
-import { useProjects } from "../api/projects";
+import { type ProjectItem, useProjects } from "../api/projects";
 import type { System } from "../api/systems";
 import { type Template, useNewTemplate, useTemplates } from "../api/templates";
 import { useOrganisation } from "../app/organisation";
 import { credentialOf, idOf, nameOf, planOf } from "../lib/credentials";
 import { inputsOf, valuesOf, variablesOf } from "../lib/inputs";
 import { path } from "../lib/links";
+import { visible } from "../lib/text";
 import { ActionDialog } from "./ActionDialog";
 import { CredentialFields } from "./CredentialFields";
 import { SelectField, TextField } from "./fields";
@@ -35,7 +36,8 @@ export function NewConnectionDialog({
 }) {
   const { namespace } = useOrganisation();
   const [, navigate] = useLocation();
-  const places = usePlaces();
+  const projects = useProjects();
+  const places = placesOf(projects.data ?? []);
   const [place, setPlace] = useState(environment);
   const at = places.find((each) => each.environment === place) ?? places[0];
   const templates = useTemplates(at?.project, at?.environment);
@@ -49,7 +51,8 @@ export function NewConnectionDialog({
   const [scheme, setScheme] = useState(wanted);
   const used = schemes.find((each) => idOf(each) === scheme) ?? schemes[0];
   const plan = planOf(used);
-  const [name, setName] = useState(system?.name ?? "");
+  const [typed, setName] = useState<string>();
+  const name = typed ?? system?.name ?? template?.name ?? "";
   const [user, setUser] = useState("");
   const [values, setValues] = useState<Record<string, string>>({});
   const inputs = template ? (template.inputs ?? []) : inputsOf(system);
@@ -90,7 +93,7 @@ export function NewConnectionDialog({
   };
   return (
     <ActionDialog
-      title={system ? `Connect ${system.name}` : "New connection"}
+      title={system || givenName ? `Connect ${visible(system?.name ?? givenName)}` : "New connection"}
       verb="Create"
       working="Creating…"
       action={{
@@ -101,6 +104,14 @@ export function NewConnectionDialog({
       onSubmit={() => void submit()}
       onClose={onClose}
     >
+      {projects.data?.length === 0 && (
+        <p className="note">
+          A connection belongs to an environment of a project, and there is no project yet.{" "}
+          <Link className="link" href={path(namespace, "new-project")}>
+            New project
+          </Link>
+        </p>
+      )}
       <SelectField
         label="Environment"
         value={at?.environment ?? ""}
@@ -141,8 +152,7 @@ export function NewConnectionDialog({
   );
 }
 
-function usePlaces() {
-  const { data: projects = [] } = useProjects();
+function placesOf(projects: ProjectItem[]) {
   return projects.flatMap((project) =>
     project.environments.map((each) => ({
       project: project.id,

@@ -120,7 +120,7 @@ function NewNotificationDialog({ project, onClose }: { project: Project; onClose
         events,
         failure_rate: { percent: percent ?? 20, minimum_runs: least ?? 10 },
       },
-      { onSuccess: onClose },
+      { close: onClose },
     );
   const check = ([event, words]: [NotificationEvent, string]) => (
     <CheckField

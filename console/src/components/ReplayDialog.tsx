@@ -1,7 +1,7 @@
 import { useState } from "react";
-import { useLocation } from "wouter";
 import { type RunDetail, useRunAction } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
+import { useLeave } from "../lib/leaving";
 import { path } from "../lib/links";
 import { ActionDialog } from "./ActionDialog";
 import { useToast } from "./Toasts";
@@ -9,7 +9,7 @@ import { useToast } from "./Toasts";
 /** Runs it again, with its own input or another one. */
 export function ReplayDialog({ project, run, onClose }: { project: string; run: RunDetail; onClose: () => void }) {
   const { namespace } = useOrganisation();
-  const [, navigate] = useLocation();
+  const leave = useLeave();
   const say = useToast();
   const action = useRunAction(project, run.id);
   const kept = run.input === undefined || run.input === null ? "" : JSON.stringify(run.input, null, 2);
@@ -29,9 +29,9 @@ export function ReplayDialog({ project, run, onClose }: { project: string; run: 
         onError: setError,
         onSuccess: (made) => {
           say("The run is queued again.");
-          onClose();
-          if (made) navigate(path(namespace, "projects", project, "runs", made.id));
+          if (made) leave(path(namespace, "projects", project, "runs", made.id));
         },
+        close: onClose,
       },
     );
   };

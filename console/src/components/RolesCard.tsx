@@ -77,10 +77,8 @@ export function RoleDialog({ subject, onClose }: { subject?: NewRole["subject"];
     assigning.mutate(
       { role, subject: to },
       {
-        onSuccess: () => {
-          say(`Role ${role} assigned to ${shortName(to.name)}. It takes effect within seconds.`);
-          onClose();
-        },
+        onSuccess: () => say(`Role ${role} assigned to ${shortName(to.name)}. It takes effect within seconds.`),
+        close: onClose,
       },
     );
   };
@@ -193,10 +191,8 @@ function RemovalDialog({ binding, onClose }: { binding: RoleBinding; onClose: ()
   const who = binding.subjects.map((each) => shortName(each.name)).join(", ");
   const submit = () =>
     removal.mutate(undefined, {
-      onSuccess: () => {
-        say(`Role ${binding.role ?? binding.roleName} removed from ${who}.`);
-        onClose();
-      },
+      onSuccess: () => say(`Role ${binding.role ?? binding.roleName} removed from ${who}.`),
+      close: onClose,
     });
   return (
     <ActionDialog

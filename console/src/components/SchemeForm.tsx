@@ -127,10 +127,8 @@ export function SchemeDialog({
       change.mutate(
         { id: draftId(draft) ?? fresh, scheme: schemeOf(draft) },
         {
-          onSuccess: () => {
-            say("Saved.");
-            onClose();
-          },
+          onSuccess: () => say("Saved."),
+          close: onClose,
         },
       );
     } catch {
@@ -169,7 +167,7 @@ export function SchemeDeletionDialog({
       verb="Delete"
       danger
       action={deletion}
-      onSubmit={() => deletion.mutate(id, { onSuccess: onClose })}
+      onSubmit={() => deletion.mutate(id, { close: onClose })}
       onClose={onClose}
     >
       <p>

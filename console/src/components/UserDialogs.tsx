@@ -1,5 +1,4 @@
 import { useState } from "react";
-import { useLocation } from "wouter";
 import { useConnectionDeletion } from "../api/connections";
 import type { ProjectItem } from "../api/projects";
 import { useTemplates } from "../api/templates";
@@ -14,6 +13,7 @@ import {
   useVariablesSchema,
 } from "../api/users";
 import { useOrganisation } from "../app/organisation";
+import { useLeave } from "../lib/leaving";
 import { path } from "../lib/links";
 import { changedValues, propertiesOf, type Schema } from "../lib/schema";
 import { visible } from "../lib/text";
@@ -26,7 +26,7 @@ import { useToast } from "./Toasts";
 /** Creates an end user. */
 export function NewUserDialog({ onClose }: { onClose: () => void }) {
   const { namespace } = useOrganisation();
-  const [, navigate] = useLocation();
+  const leave = useLeave();
   const making = useNewUser();
   const [externalId, setExternalId] = useState("");
   const [displayName, setDisplayName] = useState("");
@@ -35,10 +35,8 @@ export function NewUserDialog({ onClose }: { onClose: () => void }) {
     making.mutate(
       { externalId: externalId.trim(), displayName: displayName.trim() },
       {
-        onSuccess: (made) => {
-          onClose();
-          navigate(path(namespace, "users", made.id));
-        },
+        onSuccess: (made) => leave(path(namespace, "users", made.id)),
+        close: onClose,
       },
     );
   return (
@@ -72,15 +70,13 @@ export function UserDeletionDialog({
   onClose: () => void;
 }) {
   const { namespace } = useOrganisation();
-  const [, navigate] = useLocation();
+  const leave = useLeave();
   const deletion = useUserDeletion(user.id);
   const connections = useUserConnections(user.id);
   const submit = () =>
     deletion.mutate(undefined, {
-      onSuccess: () => {
-        onClose();
-        navigate(`/${namespace}/users`);
-      },
+      onSuccess: () => leave(`/${namespace}/users`),
+      close: onClose,
     });
   return (
     <ActionDialog
@@ -149,10 +145,8 @@ export function ActivationDialog({
         ...(Object.keys(variables).length > 0 ? { dynamicVariables: variables } : {}),
       },
       {
-        onSuccess: () => {
-          say(`User activated on ${place.name}.`);
-          onClose();
-        },
+        onSuccess: () => say(`User activated on ${place.name}.`),
+        close: onClose,
       },
     );
   };
@@ -220,10 +214,8 @@ export function DeactivationDialog({
   const say = useToast();
   const submit = () =>
     end.mutate(undefined, {
-      onSuccess: () => {
-        say("User deactivated.");
-        onClose();
-      },
+      onSuccess: () => say("User deactivated."),
+      close: onClose,
     });
   return (
     <ActionDialog
@@ -254,10 +246,8 @@ export function ConnectionDeletionDialog({
   const say = useToast();
   const submit = () =>
     deletion.mutate(undefined, {
-      onSuccess: () => {
-        say(`Connection ${connection.name} deleted.`);
-        onClose();
-      },
+      onSuccess: () => say(`Connection ${connection.name} deleted.`),
+      close: onClose,
     });
   return (
     <ActionDialog

@@ -25,10 +25,8 @@ export function VariablesDialog({
   const count = Object.keys(changes).length;
   const submit = () => {
     change.mutate(changes, {
-      onSuccess: () => {
-        say("The variables are saved. Pods use them within seconds.");
-        onClose();
-      },
+      onSuccess: () => say("The variables are saved. Pods use them within seconds."),
+      close: onClose,
     });
   };
   const shown = schema.data as Schema | undefined;

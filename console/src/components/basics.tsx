@@ -68,15 +68,19 @@ export function Empty({
   title,
   children,
   commands = [],
+  action,
 }: {
   title: string;
   children?: ReactNode;
   commands?: string[];
+  /** What to do next here. */
+  action?: ReactNode;
 }) {
   return (
     <div className="empty">
       <h2>{title}</h2>
       {children && <p>{children}</p>}
+      {action}
       {commands.map((each) => (
         <Command key={each}>{each}</Command>
       ))}
@@ -165,7 +169,7 @@ export function Facts({ of }: { of: [string, ReactNode][] }) {
   return (
     <dl className="facts">
       {of
-        .filter(([, value]) => value !== undefined && value !== null && value !== "")
+        .filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false)
         .map(([name, value]) => (
           <FactRow key={name} name={name} value={value} />
         ))}

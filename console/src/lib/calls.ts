@@ -15,6 +15,8 @@ export interface Operation {
   name: string;
   method: string;
   path: string;
+  /** Whether it takes a body; by its method where that is not known. */
+  body?: boolean;
 }
 
 /** The name that `tieline connectors add` gives to a connector in code: `Shop of the EU` becomes `shop_of_the_eu`. */
@@ -32,11 +34,11 @@ export function codeName(connector: string): string {
 }
 
 /** The call of an operation in code. */
-export function callOf({ connectorName, name, method, path }: Operation): string {
+export function callOf({ connectorName, name, method, path, body }: Operation): string {
   const parts = [...path.matchAll(/\{([^{}]+)\}/g)].map((each) => `${literal(each[1] ?? "")}: …`);
   const given = [literal(codeName(connectorName)), literal(name)];
   if (parts.length > 0) given.push(`path={${parts.join(", ")}}`);
-  if (["POST", "PUT", "PATCH"].includes(method.toUpperCase())) given.push("body={…}");
+  if (body ?? ["POST", "PUT", "PATCH"].includes(method.toUpperCase())) given.push("body={…}");
   return `await ctx.call(${given.join(", ")})`;
 }
 

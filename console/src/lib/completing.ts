@@ -91,6 +91,7 @@ function typeOf(name: string, source: string, sdk: Sdk): string | undefined {
 }
 
 const MOST_OPERATIONS = 2_000;
+const MOST_SIGNATURE = 200;
 
 /** The operations of the descriptions that `tieline connectors add` puts beside the code. */
 export function operationsOf(files: TextFile[]): Record<string, Name[]> {
@@ -102,16 +103,30 @@ export function operationsOf(files: TextFile[]): Record<string, Name[]> {
   return found;
 }
 
+interface Written {
+  method?: unknown;
+  path?: unknown;
+  summary?: unknown;
+  /** Of GraphQL. */
+  document?: unknown;
+}
+
+/** Method and path, or how a document of GraphQL begins: `query orders($first: Int)`. */
+function signatureOf(operation: Written | null): string {
+  const document = operation?.document;
+  if (typeof document === "string") return document.slice(0, MOST_SIGNATURE).split("{", 1)[0]?.trim() ?? "";
+  return `${String(operation?.method ?? "")} ${String(operation?.path ?? "")}`;
+}
+
 function operationsIn(content: string): Name[] {
   try {
-    const operations: Record<string, { method?: unknown; path?: unknown; summary?: unknown }> =
-      JSON.parse(content).operations ?? {};
+    const operations: Record<string, Written> = JSON.parse(content).operations ?? {};
     return Object.entries(operations)
       .slice(0, MOST_OPERATIONS)
       .map(([name, each]) => ({
         name,
         kind: "method",
-        signature: ` ${String(each?.method ?? "")} ${String(each?.path ?? "")}`,
+        signature: ` ${signatureOf(each)}`,
         doc: typeof each?.summary === "string" ? each.summary : undefined,
       }));
   } catch {

@@ -4,6 +4,7 @@ import type { TextFile } from "./diff";
 /** What the platform takes (docs/limits.md); it decides, this only says so before. */
 export const MOST_FILES = 1024;
 const MOST_PATH = 512;
+const MOST_PART_BYTES = 255;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
 const CONTROL = /[\x00-\x1f\x7f]/;
 
@@ -18,11 +19,71 @@ export function nameProblem(path: string, files: TextFile[]): string | undefined
   const parts = path.split("/");
   if (path.startsWith("..") || parts.some((each) => each === "" || each === "." || each === ".."))
     return 'A path has no empty parts, and no "." or "..".';
+  if (parts.some((each) => new TextEncoder().encode(each).length > MOST_PART_BYTES))
+    return `A part of a path has at most ${MOST_PART_BYTES} bytes.`;
   if (files.some((each) => each.filename === path)) return "There is a file with this path.";
   const taken = files.some((each) => each.filename.startsWith(`${path}/`) || path.startsWith(`${each.filename}/`));
   if (taken) return "A path is either a file's or a folder's.";
   if (files.length >= MOST_FILES) return `A project has at most ${MOST_FILES} files.`;
   return undefined;
+}
+
+/** Why a file cannot have another path; undefined where it can. */
+export function renameProblem(path: string, filename: string, files: TextFile[]): string | undefined {
+  if (path === filename) return "Enter another path. Write folders before the name, such as shop/orders.py.";
+  return nameProblem(
+    path,
+    files.filter((each) => each.filename !== filename),
+  );
+}
+
+/** A file under another path, with the same content. */
+export function renamed(files: TextFile[], filename: string, path: string): TextFile[] {
+  return sorted(files.map((each) => (each.filename === filename ? { ...each, filename: path } : each)));
+}
+
+const IMPORT = /^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]*))/gm;
+const NAMES = /[\w.]+(?=[ \t]+as\b|[ \t\n]*(?:,|\)|$))/g;
+
+/** The files that import a module by its path: they need a change when it gets another one. */
+export function importersOf(filename: string, files: TextFile[]): string[] {
+  if (!filename.endsWith(".py")) return [];
+  const wanted = moduleOf(filename);
+  return files
+    .filter((each) => each.filename.endsWith(".py") && each.filename !== filename)
+    .filter((each) => importedBy(each).some((name) => name === wanted || name.startsWith(`${wanted}.`)))
+    .map((each) => each.filename);
+}
+
+function moduleOf(filename: string): string {
+  return filename
+    .replace(/\.py$/, "")
+    .replace(/(^|\/)__init__$/, "")
+    .replaceAll("/", ".");
+}
+
+/** The modules that a file names in imports, and what it imports from them: that can be modules, too. */
+function importedBy({ filename, content }: TextFile): string[] {
+  return [...content.matchAll(IMPORT)].flatMap(([, from, names, modules]) => {
+    const found = (names ?? modules ?? "").match(NAMES) ?? [];
+    if (from === undefined) return found;
+    const module = absolute(from, filename);
+    return [module, ...found.map((name) => (module ? `${module}.${name}` : name))];
+  });
+}
+
+/** The module that a name means in a file: one dot is the folder of the file, each other one a folder above. */
+function absolute(name: string, filename: string): string {
+  const dots = /^\.*/.exec(name)?.[0].length ?? 0;
+  if (dots === 0) return name;
+  const folders = filename.split("/").slice(0, -1);
+  const above = folders.slice(0, Math.max(folders.length - dots + 1, 0));
+  return [...above, name.slice(dots)].filter(Boolean).join(".");
+}
+
+/** Whether a file has imports that mean another module when it is in another folder. */
+export function hasRelativeImports(file: TextFile | undefined): boolean {
+  return Boolean(file?.filename.endsWith(".py")) && /^[ \t]*from[ \t]+\./m.test(file?.content ?? "");
 }
 
 export function sorted(files: TextFile[]): TextFile[] {

@@ -126,11 +126,14 @@ function AnswerDialog({
       setError(new Error("The values are not valid JSON."));
       return;
     }
-    // Not by callbacks of `mutate`: they are dropped where a live update has closed the row before the answer came.
-    answer.mutateAsync({ approved: approves, comment, values }).then(() => {
-      say(approves ? "Approved. The run continues." : "Rejected. The run continues.");
-      onClose();
-    }, setError);
+    answer.mutate(
+      { approved: approves, comment, values },
+      {
+        onSuccess: () => say(approves ? "Approved. The run continues." : "Rejected. The run continues."),
+        onError: setError,
+        close: onClose,
+      },
+    );
   };
   return (
     <ActionDialog

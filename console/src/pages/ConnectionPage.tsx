@@ -1,5 +1,5 @@
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
-import { Link, useLocation } from "wouter";
+import { Link } from "wouter";
 import { useOwner } from "../api/access";
 import { useAuthorisation } from "../api/authorise";
 import type { Schemas } from "../api/client";
@@ -26,6 +26,7 @@ import { useToast } from "../components/Toasts";
 import { refusal, stateOf } from "../lib/connections";
 import { credentialOf, nameOf, planOf } from "../lib/credentials";
 import { inputsOf, labelOf, valuesOf, variablesOf } from "../lib/inputs";
+import { useLeave } from "../lib/leaving";
 import { path, safeUrl } from "../lib/links";
 import { visible } from "../lib/text";
 import { inHours, useNow } from "../lib/time";
@@ -320,7 +321,7 @@ function InputsDialog({
   const [values, setValues] = useState(valuesOf(inputs, connection.variables));
   const change = useVariables(connection.id);
   const signsIn = connection.credentials.some((each) => planOf(each.authSchemeConfig).authorise);
-  const submit = () => change.mutate(variablesOf(inputs, values, connection.variables), { onSuccess: onClose });
+  const submit = () => change.mutate(variablesOf(inputs, values, connection.variables), { close: onClose });
   return (
     <ActionDialog
       title={`Change the address of ${connection.name}`}
@@ -355,10 +356,8 @@ function RotateDialog({ part, connection, onClose }: { part: Part; connection: C
     rotation.mutate(
       { part, credential: credentialOf(plan, values), keepUntil },
       {
-        onSuccess: () => {
-          say("The new values are saved. Pods use them within seconds.");
-          onClose();
-        },
+        onSuccess: () => say("The new values are saved. Pods use them within seconds."),
+        close: onClose,
       },
     );
   return (
@@ -477,14 +476,12 @@ function Uses({ connection }: { connection: string }) {
 
 function DeleteDialog({ connection, onClose }: { connection: Connection; onClose: () => void }) {
   const { namespace } = useOrganisation();
-  const [, navigate] = useLocation();
+  const leave = useLeave();
   const deletion = useConnectionDeletion(connection.id);
   const go = () =>
     deletion.mutate(undefined, {
-      onSuccess: () => {
-        onClose();
-        navigate(`/${namespace}/connections`);
-      },
+      onSuccess: () => leave(`/${namespace}/connections`),
+      close: onClose,
     });
   return (
     <ActionDialog

@@ -119,11 +119,11 @@ export default function ConnectionsPage() {
         ) : items.length === 0 ? (
           <Empty
             title={filtered ? "No connections match these filters" : "No connection yet"}
-            commands={filtered ? [] : [`kubectl explain connection.spec`, `tieline connections connect --help`]}
+            commands={filtered ? [] : [`tieline connections connect --help`]}
           >
             {filtered
               ? undefined
-              : "A connection adds credentials to a system. Create one here, with a manifest, or by REST."}
+              : "A connection adds credentials to a system. Connect a provider of the catalogue, or a system."}
           </Empty>
         ) : (
           <VirtualList

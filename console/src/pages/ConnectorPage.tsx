@@ -14,9 +14,11 @@ import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../
 import { ChangesCard, OwnedNote } from "../components/Changes";
 import { Dialog } from "../components/Dialog";
 import { Choice } from "../components/filters";
+import { OperationDialog } from "../components/OperationDialog";
 import { VirtualList } from "../components/VirtualList";
 import { useFilters } from "../lib/filters";
 import { path, safeUrl } from "../lib/links";
+import { kindOf, shownAs } from "../lib/operations";
 import { visible } from "../lib/text";
 
 const COLUMNS = "76px minmax(160px, 1.4fr) minmax(160px, 2fr)";
@@ -69,7 +71,7 @@ export default function ConnectorPage({ connector }: { connector: string }) {
           onChange={(chosen) => change({ version: chosen })}
         />
       </search>
-      <Operations connector={connector} version={version} search={filters.search} />
+      <Operations connector={connector} name={data.name} version={version} search={filters.search} />
       <div className="split">
         <div className="stack">
           <Findings connector={connector} version={version} />
@@ -103,14 +105,17 @@ export default function ConnectorPage({ connector }: { connector: string }) {
 
 function Operations({
   connector,
+  name,
   version,
   search,
 }: {
   connector: string;
+  name: string;
   version: string | undefined;
   search: string;
 }) {
   const actions = useActions(connector, version);
+  const [open, setOpen] = useState<Action>();
   const all = actions.data?.actions ?? [];
   const wanted = search.trim().toLowerCase();
   const items = useMemo(() => all.filter((each) => matches(each, wanted)), [all, wanted]);
@@ -136,28 +141,34 @@ function Operations({
           items={items}
           keyOf={(each) => each.id}
           row={(each, columns) => (
-            <div className="tr" style={{ gridTemplateColumns: columns }}>
+            <button
+              type="button"
+              className="tr"
+              style={{ gridTemplateColumns: columns }}
+              onClick={() => setOpen(each)}
+            >
               <span>
-                <span className="method">{each.method.toUpperCase()}</span>
+                <span className="method">{kindOf(each)}</span>
               </span>
-              <span className="cut mono" title={visible(each.path)}>
-                {visible(each.path)}
+              <span className="cut mono" title={visible(shownAs(each))}>
+                {visible(shownAs(each))}
               </span>
               <span className="cut dim" title={visible(each.description)}>
                 {visible(each.summary || each.name)}
               </span>
-            </div>
+            </button>
           )}
         />
       )}
       {left > 0 && <p className="note">{left} more are not searched here.</p>}
+      {open && <OperationDialog action={open} connectorName={name} onClose={() => setOpen(undefined)} />}
     </Card>
   );
 }
 
 function matches(action: Action, wanted: string): boolean {
   if (!wanted) return true;
-  return `${action.method} ${action.path} ${action.name} ${action.summary}`.toLowerCase().includes(wanted);
+  return `${kindOf(action)} ${shownAs(action)} ${action.name} ${action.summary}`.toLowerCase().includes(wanted);
 }
 
 function Findings({ connector, version }: { connector: string; version: string | undefined }) {

@@ -52,6 +52,7 @@ export default function EnvironmentSettingsPage({
         title={`Settings of ${open.name}`}
         crumbs={
           <>
+            <Link href={path(namespace, "projects")}>Projects</Link>
             <Link href={path(namespace, "projects", data.id)}>{data.name}</Link>
             <Link href={settings}>Settings</Link>
           </>

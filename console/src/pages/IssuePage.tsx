@@ -31,9 +31,9 @@ export default function IssuePage({ project, issue }: { project: string; issue: 
         title={`${detail.task}: ${visible(whatFailed(detail))}`}
         crumbs={
           <>
-            <Link href={path(namespace, "issues")}>Issues</Link> /{" "}
+            <Link href={path(namespace, "issues")}>Issues</Link>
             <Link href={path(namespace, "projects", project)}>{place?.project.name ?? project}</Link>
-            {place && ` / ${place.environment.name}`}
+            {place && <span>{place.environment.name}</span>}
           </>
         }
         sub={
@@ -249,10 +249,8 @@ function useDone({ project, issue, onClose }: Asked, done: string) {
   const say = useToast();
   const send = (body: IssueChange) =>
     action.mutate(body, {
-      onSuccess: () => {
-        say(done);
-        onClose();
-      },
+      onSuccess: () => say(done),
+      close: onClose,
     });
   return { action, send };
 }
@@ -346,10 +344,9 @@ function ReplayDialog({ project, issue, onClose }: Asked) {
     act.mutate(
       { dryRun: false },
       {
-        onSuccess: (done) => {
-          say(`${counted(done.count, "run")} queued.${done.more ? " More runs remain: replay again." : ""}`);
-          onClose();
-        },
+        onSuccess: (done) =>
+          say(`${counted(done.count, "run")} queued.${done.more ? " More runs remain: replay again." : ""}`),
+        close: onClose,
       },
     );
   return (

@@ -85,7 +85,7 @@ export default function LogsPage() {
           {logs.isPending && <Loading what="the logs" />}
           {logs.data && lines.length === 0 && (
             <Empty
-              title="No line"
+              title="No log lines"
               commands={[
                 `kubectl logs -l tieline.dev/environment-id=${environment?.id ?? ""} -n ${namespace} --tail=20`,
               ]}

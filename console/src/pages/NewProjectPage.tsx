@@ -51,7 +51,7 @@ export default function NewProjectPage() {
             />
           ))}
         </fieldset>
-        <Card title="Its name">
+        <Card title="Name of the project">
           <div className="row wrap">
             <input
               className="input grow"

@@ -32,7 +32,7 @@ export default function NotificationsPage() {
       <div className="card">
         {channels.isPending && <Loading what="channels" />}
         {channels.data && items.length === 0 && (
-          <Empty title="No channel" commands={["kubectl explain notificationchannel.spec"]}>
+          <Empty title="No channel">
             A channel is a Slack webhook, a signed webhook or e-mail. The settings of a project select what is sent
             to it.
           </Empty>
@@ -144,7 +144,7 @@ function ChannelDialog({ onClose }: { onClose: () => void }) {
       ...(signsIn && security !== "none" ? { username: values.username, password: values.password } : {}),
     };
   };
-  const submit = () => making.mutate({ name: values.name, type, config: config() }, { onSuccess: onClose });
+  const submit = () => making.mutate({ name: values.name, type, config: config() }, { close: onClose });
   const problems = problemsOf(making.error);
   const field = (name: keyof typeof FIELDS, label: string, kind?: "password" | "url" | "email", hint?: string) => (
     <TextField

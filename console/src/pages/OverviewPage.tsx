@@ -125,17 +125,18 @@ function NoProjects({ namespace }: { namespace: string }) {
   const { canEdit } = useOrganisation();
   return (
     <div className="card">
-      <Empty title="No project yet" commands={["tieline init orders", exampleFor(namespace)]}>
-        {canEdit && (
-          <>
+      <Empty
+        title="No project yet"
+        action={
+          canEdit && (
             <Link className="button primary" href={path(namespace, "new-project")}>
               New project
             </Link>
-            <br />
-          </>
-        )}
-        A project is the code that connects systems. Begin with a template here, with files on your machine, or with
-        manifests:
+          )
+        }
+        commands={["tieline init orders", exampleFor(namespace)]}
+      >
+        A project is the code that connects systems. Begin with a template here, or with one of these commands.
       </Empty>
     </div>
   );

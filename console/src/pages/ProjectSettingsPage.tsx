@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { Link, useLocation } from "wouter";
+import { Link } from "wouter";
 import {
   useEnvironmentDeletion,
   useNewEnvironment,
@@ -16,6 +16,7 @@ import { NotificationsCard } from "../components/NotificationsCard";
 import { SaveForm } from "../components/SaveForm";
 import { EnvironmentBadge } from "../components/status";
 import { useToast } from "../components/Toasts";
+import { useLeave } from "../lib/leaving";
 import { path } from "../lib/links";
 
 const NAME = "[a-z0-9]([\\-a-z0-9]*[a-z0-9])?";
@@ -166,10 +167,8 @@ function NewEnvironmentDialog({ project, onClose }: { project: Project; onClose:
   const [variables, setVariables] = useState(true);
   const submit = () =>
     making.mutate(from ? { name, from, systems, variables } : { name }, {
-      onSuccess: () => {
-        say(`Environment ${name} created. Deploy a version to start it.`);
-        onClose();
-      },
+      onSuccess: () => say(`Environment ${name} created. Deploy a version to start it.`),
+      close: onClose,
     });
   const problems = problemsOf(making.error);
   return (
@@ -220,10 +219,8 @@ function EnvironmentDeletionDialog({
   const [name, setName] = useState("");
   const submit = () =>
     deletion.mutate(environment.id, {
-      onSuccess: () => {
-        say(`Environment ${environment.name} deleted.`);
-        onClose();
-      },
+      onSuccess: () => say(`Environment ${environment.name} deleted.`),
+      close: onClose,
     });
   return (
     <ActionDialog
@@ -249,15 +246,13 @@ function EnvironmentDeletionDialog({
 
 function ProjectDeletionDialog({ project, onClose }: { project: Project; onClose: () => void }) {
   const { namespace } = useOrganisation();
-  const [, navigate] = useLocation();
+  const leave = useLeave();
   const deletion = useProjectDeletion(project.id);
   const [name, setName] = useState("");
   const submit = () =>
     deletion.mutate(undefined, {
-      onSuccess: () => {
-        onClose();
-        navigate(`/${namespace}/projects`);
-      },
+      onSuccess: () => leave(`/${namespace}/projects`),
+      close: onClose,
     });
   return (
     <ActionDialog

@@ -43,8 +43,9 @@ export default function ReleasePage({
         title={`Release ${data.number} of ${environment}`}
         crumbs={
           <>
-            <Link href={`/${namespace}/projects`}>Projects</Link> /{" "}
-            <Link href={path(namespace, "projects", project)}>{place.data.name}</Link> / {environment}
+            <Link href={`/${namespace}/projects`}>Projects</Link>
+            <Link href={path(namespace, "projects", project)}>{place.data.name}</Link>
+            <span>{environment}</span>
           </>
         }
         sub={

@@ -9,6 +9,7 @@ import { Card, Empty, Facts, Failure, Json, Loading, PageHead, Pre, Time } from 
 import { LogLines } from "../components/LogLines";
 import { releasePath } from "../components/Releases";
 import { ReplayDialog } from "../components/ReplayDialog";
+import { ReplayFromStepDialog, stepName } from "../components/ReplayFromStepDialog";
 import { RunBadge } from "../components/status";
 import { Tags } from "../components/Tags";
 import { useToast } from "../components/Toasts";
@@ -35,9 +36,9 @@ export default function RunPage({ project, run }: { project: string; run: string
         title={detail.task}
         crumbs={
           <>
-            <Link href={`/${namespace}/runs`}>Runs</Link> /{" "}
+            <Link href={`/${namespace}/runs`}>Runs</Link>
             <Link href={path(namespace, "projects", project)}>{place?.project.name ?? project}</Link>
-            {place && ` / ${place.environment.name}`}
+            {place && <span>{place.environment.name}</span>}
           </>
         }
         sub={
@@ -60,7 +61,7 @@ export default function RunPage({ project, run }: { project: string; run: string
         <div className="stack">
           <About run={detail} project={project} namespace={namespace} />
           <Attempts run={detail} />
-          <Steps run={detail} />
+          <Steps run={detail} project={project} namespace={namespace} />
           <Input run={detail} />
         </div>
         <div className="stack">
@@ -137,13 +138,18 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
         {id}
       </Link>
     ) : null;
+  const runsOf = (what: "user" | "key", value: string) => (
+    <Link className="link" href={`${path(namespace, "runs")}?${changedSearch("", { [what]: value })}`}>
+      {visible(value)}
+    </Link>
+  );
   const hrefOf = (tag: Tag) => `${path(namespace, "runs")}?${changedSearch("", { tag: asFilter(tag) })}`;
   return (
     <Card title="About">
       <Facts
         of={[
           ["Run", <code key="id">{run.id}</code>],
-          ["User", visible(run.user?.externalId)],
+          ["User", run.user && runsOf("user", run.user.externalId)],
           [
             "Issue",
             run.issueId && (
@@ -157,7 +163,7 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
             ),
           ],
           ["Version", run.version && <VersionOfRun run={run} project={project} namespace={namespace} />],
-          ["Key", visible(run.key)],
+          ["Key", run.key && runsOf("key", run.key)],
           ["Tags", run.tags.length > 0 && <Tags tags={run.tags} hrefOf={hrefOf} />],
           ["Queued", <Time key="q" value={run.queuedAt} />],
           ["Started", run.startedAt && <Time value={run.startedAt} />],
@@ -167,6 +173,7 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
           ["Discarded", run.discardedAt && <Time value={run.discardedAt} />],
           ["Replay of", linked(run.replayOf)],
           ["Replayed by", linked(run.replayedBy)],
+          ["Parent", linked(run.parent)],
         ]}
       />
     </Card>
@@ -226,8 +233,11 @@ function Attempt({ attempt }: { attempt: RunAttempt }) {
   );
 }
 
-function Steps({ run }: { run: RunDetail }) {
+function Steps({ run, project, namespace }: { run: RunDetail; project: string; namespace: string }) {
+  const { canEdit } = useOrganisation();
+  const [first, setFirst] = useState<RunStep>();
   if (run.steps.length === 0) return null;
+  const canReplay = canEdit && run.canReplay && (run.status === "succeeded" || run.status === "dead");
   return (
     <Card title="Steps" flush>
       {run.steps.map((each) => (
@@ -238,10 +248,30 @@ function Steps({ run }: { run: RunDetail }) {
             {each.occurrence > 1 && <span className="dimmer"> #{each.occurrence}</span>}
             {each.error && <div className="dim small">{visible(each.error)}</div>}
             {each.approval && <Approval approval={each.approval} />}
+            {each.child && (
+              <div className="small">
+                <Link className="link mono" href={path(namespace, "projects", project, "runs", each.child)}>
+                  {each.child}
+                </Link>
+              </div>
+            )}
           </div>
           <span className="dim small">{duration(between(each.startedAt, each.endedAt))}</span>
+          {canReplay && (
+            <button
+              type="button"
+              className="button small"
+              aria-label={`Replay from here… ${visible(stepName(each))}`}
+              onClick={() => setFirst(each)}
+            >
+              Replay from here…
+            </button>
+          )}
         </div>
       ))}
+      {first && (
+        <ReplayFromStepDialog project={project} run={run} step={first} onClose={() => setFirst(undefined)} />
+      )}
     </Card>
   );
 }
@@ -337,7 +367,7 @@ function RunLogs({ project, environment, run }: { project: string; environment: 
         </div>
       )}
       {logs.data && lines.length === 0 && (
-        <Empty title="No line">The current pods have written no log lines for this run.</Empty>
+        <Empty title="No log lines">The current pods have written no log lines for this run.</Empty>
       )}
       <section className="spans" tabIndex={0} aria-label="Lines of this run">
         <LogLines lines={lines} />

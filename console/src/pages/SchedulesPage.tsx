@@ -133,10 +133,8 @@ function RunNowDialog({ schedule, onClose }: { schedule: Schedule; onClose: () =
     action.mutate(
       { type: "run", user: user.trim() || undefined },
       {
-        onSuccess: () => {
-          say(`${schedule.name} is asked to run now.`);
-          onClose();
-        },
+        onSuccess: () => say(`${schedule.name} is asked to run now.`),
+        close: onClose,
       },
     );
   return (

@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from "react";
-import { Link, useLocation } from "wouter";
+import { Link } from "wouter";
 import { type System, useNewSystem, useSystem, useSystemUpdate } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Failure, Loading, PageHead } from "../components/basics";
@@ -7,6 +7,7 @@ import { OwnedNote } from "../components/Changes";
 import { CheckField, NumberField, problemsOf, SelectField, TextField } from "../components/fields";
 import { SchemeFields } from "../components/SchemeForm";
 import { useToast } from "../components/Toasts";
+import { useLeave } from "../lib/leaving";
 import { path } from "../lib/links";
 import { newDraft, schemeOf } from "../lib/schemes";
 import {
@@ -43,12 +44,12 @@ export default function SystemFormPage({ system }: { system?: string }) {
         }
         sub={
           system ? undefined : (
-            <>
-              <span>For known providers, use the</span>
+            <span>
+              For known providers, use the{" "}
               <Link className="link" href={`/${namespace}/catalogue`}>
                 catalogue
               </Link>
-            </>
+            </span>
           )
         }
       />
@@ -62,7 +63,7 @@ function Form({ stored: found }: { stored?: System }) {
   // Saving sends the difference to the system as it was when the form opened: changes by others are kept.
   const [stored] = useState(found);
   const { namespace } = useOrganisation();
-  const [, navigate] = useLocation();
+  const leave = useLeave();
   const say = useToast();
   const making = useNewSystem();
   const update = useSystemUpdate(stored?.id ?? "");
@@ -80,7 +81,7 @@ function Form({ stored: found }: { stored?: System }) {
   });
   const done = (id: string) => {
     say(stored ? "System saved." : "System created. Connect it next.");
-    navigate(path(namespace, "systems", id));
+    leave(path(namespace, "systems", id));
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();

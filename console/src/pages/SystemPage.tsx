@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { Link, useLocation } from "wouter";
+import { Link } from "wouter";
 import { type System, useSystem, useSystemDeletion } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { ActionDialog } from "../components/ActionDialog";
@@ -8,6 +8,7 @@ import { ChangesCard, OwnedNote } from "../components/Changes";
 import { NewConnectionDialog } from "../components/NewConnectionDialog";
 import { SchemeDeletionDialog, SchemeDialog } from "../components/SchemeForm";
 import { idOf, nameOf, planOf } from "../lib/credentials";
+import { useLeave } from "../lib/leaving";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
 
@@ -159,14 +160,12 @@ export default function SystemPage({ system }: { system: string }) {
 
 function DeletionDialog({ system, onClose }: { system: System; onClose: () => void }) {
   const { namespace } = useOrganisation();
-  const [, navigate] = useLocation();
+  const leave = useLeave();
   const deletion = useSystemDeletion(system.id);
   const submit = () =>
     deletion.mutate(undefined, {
-      onSuccess: () => {
-        onClose();
-        navigate(path(namespace, "systems"));
-      },
+      onSuccess: () => leave(path(namespace, "systems")),
+      close: onClose,
     });
   return (
     <ActionDialog

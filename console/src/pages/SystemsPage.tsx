@@ -74,11 +74,7 @@ export default function SystemsPage() {
           {connectors.data?.items.length === 0 && (
             <Empty
               title={filters.search ? "No connectors match these filters" : "No connector"}
-              commands={
-                filters.search
-                  ? []
-                  : ["tieline connectors import openapi.yaml", "kubectl explain connectorversion.spec"]
-              }
+              commands={filters.search ? [] : ["tieline connectors import openapi.yaml"]}
             >
               {filters.search ? undefined : "An imported API description becomes one."}
             </Empty>
@@ -138,7 +134,7 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
   const [version, setVersion] = useState("1.0.0");
   const [file, setFile] = useState<File>();
   const submit = () => {
-    if (file) action.mutate({ connector, version, file });
+    if (file) action.mutate({ connector, version, file, isNew: connector === fresh });
   };
   return (
     <ActionDialog
@@ -182,11 +178,11 @@ function ImportDialog({ onClose }: { onClose: () => void }) {
         />
       </div>
       <div className="field">
-        <label htmlFor="file">OpenAPI or Swagger, as JSON or YAML</label>
+        <label htmlFor="file">OpenAPI or Swagger as JSON or YAML, or a GraphQL schema</label>
         <input
           id="file"
           type="file"
-          accept=".json,.yaml,.yml"
+          accept=".json,.yaml,.yml,.graphql,.graphqls,.gql"
           onChange={(event) => setFile(event.target.files?.[0])}
         />
       </div>

@@ -48,7 +48,7 @@ export default function UsersPage() {
         ) : items.length === 0 ? (
           <Empty
             title={filters.search ? "No users match this search" : "No user yet"}
-            commands={filters.search ? [] : ["kubectl explain activation.spec", "tieline api users"]}
+            commands={filters.search ? [] : ["tieline api users"]}
           >
             {filters.search
               ? undefined

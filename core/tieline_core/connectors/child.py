@@ -1,6 +1,6 @@
 """The child process of one import: a description on stdin, its packed result on stdout.
 
-``python -m tieline_core.connectors.child <memory bytes> <CPU seconds>``. It limits itself before it reads
+``python -m tieline_core.connectors.child <memory bytes> <CPU seconds> <format>``. It limits itself before it reads
 anything. The answer is frames of a length (8 bytes, big endian) and that many bytes: first a JSON object,
 ``{"maps": [[keys]]}``, ``{"refused": …, "too_large": …}`` or ``{"memory": true}`` (it was not enough), then the maps'
 values.
@@ -31,7 +31,7 @@ def main() -> None:
     # A description makes no circles, and the process ends soon: looking for garbage costs a third of its time.
     gc.disable()
     limit(memory=int(sys.argv[1]), cpu=int(sys.argv[2]))
-    frames = _answer()
+    frames = _answer(sys.argv[3])
     for frame in frames:
         _write(sys.stdout.buffer, frame)
     sys.stdout.buffer.flush()
@@ -45,10 +45,10 @@ def limit(*, memory: int, cpu: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
 
 
-def _answer() -> list[bytes]:
+def _answer(format: str) -> list[bytes]:
     try:
         # Held by nobody but its reader, who lets go of it early.
-        maps = pack(import_description(sys.stdin.buffer.read(MAX_BYTES + 1)))
+        maps = pack(import_description(sys.stdin.buffer.read(MAX_BYTES + 1), format))
     except UnreadableDescription as refused:
         return [
             orjson.dumps({"refused": str(refused), "too_large": isinstance(refused, DescriptionTooLarge)})

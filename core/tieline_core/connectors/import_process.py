@@ -35,7 +35,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _WATCH_SECONDS = 0.05
 # What a description needs: 14 to 16 bytes for each of its own where published ones are dense.
 _MEMORY = 64 * MIB
-_MEMORY_PER_BYTE = 20
+# By format. graphql-core is Python, with an object for each word.
+_MEMORY_PER_BYTE = {"openapi": 20, "graphql": 80}
 # Descriptions of up to 1.5 MiB count as small, and there is always room for two of them beside larger ones.
 _SMALL = 96 * MIB
 _RESERVE = 2 * _SMALL
@@ -45,7 +46,7 @@ _LARGEST = 1024 * MIB
 _DENSER = 4
 # Twenty times what good descriptions need on an idle machine; processor time does not count waiting.
 _CPU_SECONDS = 5.0
-_CPU_SECONDS_PER_MIB = 1.0
+_CPU_SECONDS_PER_MIB = {"openapi": 1.0, "graphql": 4.0}
 # An import that takes longer than this gives way to those that may end sooner.
 _GIVES_WAY_AFTER = 1.0
 _LAST = 19
@@ -73,13 +74,13 @@ class ImportLimits:
         """Bytes that one may use at most."""
         return self.memory - self.reserve
 
-    def memory_of(self, size: int) -> int:
+    def memory_of(self, size: int, format: str = "openapi") -> int:
         """Bytes that a description of ``size`` bytes is expected to need at most."""
-        return min(self.largest, _MEMORY + _MEMORY_PER_BYTE * size)
+        return min(self.largest, _MEMORY + _MEMORY_PER_BYTE[format] * size)
 
-    def cpu_of(self, size: int) -> int:
+    def cpu_of(self, size: int, format: str = "openapi") -> int:
         """Seconds of CPU for a description of ``size`` bytes."""
-        return min(self.cpu_seconds, math.ceil(_CPU_SECONDS + _CPU_SECONDS_PER_MIB * size / MIB))
+        return min(self.cpu_seconds, math.ceil(_CPU_SECONDS + _CPU_SECONDS_PER_MIB[format] * size / MIB))
 
 
 def usual_limits(cgroups: Sequence[Path] = _CGROUPS) -> ImportLimits:
@@ -123,33 +124,34 @@ class Importer:
         # Threads of its own: those that wait for children must not take the event loop's.
         self._threads = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="import")
 
-    async def run(self, source: BinaryIO, *, owner: str = "") -> list[Map]:
+    async def run(self, source: BinaryIO, *, owner: str = "", format: str = "openapi") -> list[Map]:
         """The result, laid out over ConfigMaps, of importing what is in the file ``source``, read from its start.
 
-        ``owner`` is the organisation that it is for: owners take turns. Raises UnreadableDescription
-        (DescriptionTooLarge when a limit was reached), and ImportQueueFull when too many wait already or
-        the machine has no room or memory for a process.
+        ``owner`` is the organisation that it is for: owners take turns. ``format`` is openapi or graphql.
+        Raises UnreadableDescription (DescriptionTooLarge when a limit was reached), and ImportQueueFull when too
+        many wait already or the machine has no room or memory for a process.
         """
         size = os.fstat(source.fileno()).st_size
-        expected = self._limits.memory_of(size)
+        expected = self._limits.memory_of(size, format)
         try:
             async with self._queue.slot(owner, expected):
-                return await self._run(source, memory=expected, size=size)
+                return await self._run(source, format, memory=expected, size=size)
         except _MemoryUsedUp:
             if expected >= self._limits.largest:
                 raise
         more = min(self._limits.largest, _DENSER * expected)
         async with self._queue.slot(owner, more):
-            return await self._run(source, memory=more, size=size)
+            return await self._run(source, format, memory=more, size=size)
 
-    async def _run(self, source: BinaryIO, *, memory: int, size: int) -> list[Map]:
+    async def _run(self, source: BinaryIO, format: str, *, memory: int, size: int) -> list[Map]:
         os.lseek(source.fileno(), 0, os.SEEK_SET)
         limits = self._limits
         try:
             process = limited_process.start(
                 _MODULE,
                 memory,
-                limits.cpu_of(size),
+                limits.cpu_of(size, format),
+                format,
                 stdin=source.fileno(),
                 stdout=subprocess.PIPE,
                 variables=_RESERVATIONS,
@@ -176,8 +178,8 @@ class Importer:
             raise _MemoryUsedUp
         if process.returncode == -signal.SIGXCPU:
             raise DescriptionTooLarge(
-                f"The import was stopped: it used more than {limits.cpu_of(size)} s of processor time, which is "
-                "what a description of this size may; split it, or remove what repeats"
+                f"The import was stopped: it used more than {limits.cpu_of(size, format)} s of processor time, "
+                "which is what a description of this size may; split it, or remove what repeats"
             )
         if process.returncode == -signal.SIGKILL:
             # Not by _watch, and its own limits end it by other signals: the container's memory was used up.

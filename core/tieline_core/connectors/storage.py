@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tieline_core.connectors.packing import Map
+from tieline_core.connectors.packing import Map, head_of
 from tieline_core.connectors.version_order import next_moment
 from tieline_core.identity.ids import ID_LABEL, child_id, object_id, object_name
 from tieline_core.identity.owner_references import owner_reference
@@ -67,7 +67,7 @@ def version_manifest(
             "connectorRef": {"name": metadata["name"]},
             "name": name,
             "description": description,
-            "format": "openapi",
+            "format": head_of(maps[0]).get("format", "openapi"),
             "digest": digest,
             "publishedAt": next_moment(siblings, now or datetime.now(UTC)),
             "configMaps": _names(object_name(identifier), maps),

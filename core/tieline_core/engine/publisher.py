@@ -83,16 +83,19 @@ async def publish_event(
     return stored
 
 
-async def publish_answer(
+async def publish_waking(
     jetstream: JetStreamContext,
     streams: EventStreams,
-    answer: EventMetadata,
+    metadata: EventMetadata,
     payload: bytes,
     *,
     seconds: float,
 ) -> None:
-    """Stores an answer to an approval, by which a pod wakes the run. Raises StreamFullError and nats-py's errors."""
-    placed = placement(streams, answer)
+    """Stores an event of the platform's own, by which a pod wakes a run: an answer to an approval, or a child's end.
+
+    Raises StreamFullError and nats-py's errors.
+    """
+    placed = placement(streams, metadata)
     await _publish(jetstream, placed.subject, payload, placed.headers, stream=placed.stream, seconds=seconds)
 
 
@@ -108,13 +111,27 @@ async def decide_approval(
 ) -> bool:
     """Stores an answer as the outcome of an approval for ``keep`` seconds; False where it has one.
 
-    Raises as ``publish_answer``.
+    Raises as ``publish_waking``.
     """
-    headers = {HEADER: answer.header(), EXPECTED_SEQUENCE: "0", TTL: f"{round(keep)}s"}
+    headers = {HEADER: answer.header(), TTL: f"{round(keep)}s"}
+    return await store_once(
+        jetstream, streams.answered(approval), payload, headers, stream=streams.runs, seconds=seconds
+    )
+
+
+async def store_once(
+    jetstream: JetStreamContext,
+    subject: str,
+    payload: bytes,
+    headers: Mapping[str, str],
+    *,
+    stream: str,
+    seconds: float,
+) -> bool:
+    """Stores a message; False where there is one at the subject. Raises as ``publish_waking``."""
+    first = {**headers, EXPECTED_SEQUENCE: "0"}
     try:
-        await _publish(
-            jetstream, streams.answered(approval), payload, headers, stream=streams.runs, seconds=seconds
-        )
+        await _publish(jetstream, subject, payload, first, stream=stream, seconds=seconds)
     except APIError as error:
         if error.err_code in refusals.WRONG_SEQUENCE:
             return False

@@ -309,13 +309,14 @@ def _management_mappings() -> dict[str, str]:
 
 
 def _api_permissions(streams: EventStreams) -> Permissions:
-    """What the API does in an environment: publish, read, remove single events and runs, cancel, answer approvals."""
+    """What the API does in an environment: publish, read, remove events and runs, cancel, answer, copy results."""
     return Permissions(
         publish=(
             *streams.queue_subjects,
             streams.waiting(">"),
             streams.cancelled("*"),
             streams.answered("*"),
+            *streams.any_result(),
             streams.control,
             *(f"$JS.API.STREAM.INFO.{stream}" for stream in streams.names),
             *(f"$JS.API.DIRECT.GET.{stream}" for stream in streams.names),

@@ -39,6 +39,7 @@ _LABEL_CUT = _LABEL - _LABEL_HASH - 1
 # A Secret's name has up to 253 characters; a dot that would end the readable part goes.
 _TOKENS_READABLE = 200
 _TOKENS_HASH = 10
+_LONGEST_OBJECT = 253
 
 
 def workload_name(project: str, environment: str) -> str:
@@ -52,6 +53,16 @@ def workload_name(project: str, environment: str) -> str:
     if not readable[0].isalpha():
         readable = f"p-{readable}"
     return f"{readable[: _LONGEST - _HASH - 1].rstrip('-')}-{digest}"
+
+
+def environment_object_name(project: str, environment: str) -> str:
+    """The name of an Environment, for people to write into roles and commands. Names of environments have no dots.
+
+    >>> environment_object_name("order-sync", "production")
+    'order-sync.production'
+    """
+    name = f"{project}.{environment}"
+    return name if len(name) <= _LONGEST_OBJECT else workload_name(project, environment)
 
 
 def label_value(name: str) -> str:

@@ -69,6 +69,7 @@ CONNECTOR_VERSIONS = _tieline("connectorversions", "ConnectorVersion")
 CREDENTIAL_GRANTS = _tieline("credentialgrants", "CredentialGrant")
 NOTIFICATION_CHANNELS = _tieline("notificationchannels", "NotificationChannel")
 NOTIFICATIONS = _tieline("notifications", "Notification")
+ENVIRONMENTS = _tieline("environments", "Environment")
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")

@@ -7,6 +7,7 @@ from tieline_core.resources.connector_versions import ConnectorVersion
 from tieline_core.resources.connectors import Connector
 from tieline_core.resources.credential_grants import CredentialGrant
 from tieline_core.resources.end_users import EndUser
+from tieline_core.resources.environments import Environment
 from tieline_core.resources.kinds import CustomResource
 from tieline_core.resources.notification_channels import NotificationChannel
 from tieline_core.resources.notifications import Notification
@@ -27,6 +28,7 @@ KINDS: tuple[type[CustomResource], ...] = (
     CredentialGrant,
     NotificationChannel,
     Notification,
+    Environment,
 )
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "CredentialGrant",
     "CustomResource",
     "EndUser",
+    "Environment",
     "Notification",
     "NotificationChannel",
     "Project",

@@ -28,8 +28,8 @@ class ConnectorVersionSpec(Shape):
     """The version's name, unique in the connector."""
     description: Text = ""
     """Description of the changes."""
-    format: Annotated[str, StringConstraints(pattern="^openapi$", max_length=16)]
-    """The description's format."""
+    format: Annotated[str, StringConstraints(pattern="^(openapi|graphql)$", max_length=16)]
+    """The description's format: openapi or graphql."""
     digest: Digest
     """SHA-256 of the description."""
     published_at: Timestamp | None = None

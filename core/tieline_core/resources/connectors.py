@@ -35,8 +35,8 @@ class DescriptionPart(Shape):
 class ConnectorDescription(Shape):
     """A description of the API that the operator imports."""
 
-    format: Annotated[str, StringConstraints(pattern="^openapi$", max_length=16)] = "openapi"
-    """The description's format: openapi (Swagger 2.0, OpenAPI 3.0, 3.1 and 3.2)."""
+    format: Annotated[str, StringConstraints(pattern="^(openapi|graphql)$", max_length=16)] = "openapi"
+    """The description's format: openapi (Swagger 2.0, OpenAPI 3.0, 3.1 and 3.2), or graphql (SDL or introspection)."""
     version: Annotated[
         VersionName,
         Field(

@@ -57,6 +57,11 @@ def unchanging(what: str) -> tuple[str, str]:
     return "self == oldSelf", f"{what} cannot be changed; create a new object instead"
 
 
+STORED_DEFAULT = "x-stored-default"
+"""Keyword of a schema: the value that the API server stores where an object has none. Other defaults are not stored, so
+that a later release may change them."""
+
+
 NOT_BLANK = (r'self.matches(r"[^\s\pZ]")', "must not be blank: give at least one character that is no space")
 NAMED = {**READABLE, **rules(NOT_BLANK)}
 """For the schema of a name in a CRD alone, as ``READABLE``. REST refuses the same."""

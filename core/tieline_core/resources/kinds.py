@@ -50,6 +50,15 @@ def display_name(path: str, description: str) -> Column:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scale:
+    """The paths of the scale subresource."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kind:
     """The names of a kind, its columns in ``kubectl get``, CEL rules for the whole object, and fields to select by."""
 
@@ -61,6 +70,8 @@ class Kind:
     rules: tuple[tuple[str, str], ...] = ()
     selectable: tuple[str, ...] = ()
     """Paths of what ``--field-selector`` may name, from Kubernetes 1.31 on."""
+    scale: Scale | None = None
+    """How ``kubectl scale`` and autoscalers set its number of pods."""
 
     @property
     def singular(self) -> str:

@@ -24,6 +24,7 @@ from tieline_core.resources.fields import (
     rules,
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind, display_name
+from tieline_core.resources.placement import Placement
 from tieline_core.resources.releases import MAX_RELEASES, DeployNote, Release, RolloutState
 
 LATEST = "latest"
@@ -176,7 +177,7 @@ class EnvVar(Shape):
     """Source of the value, instead of value."""
 
 
-class Runtime(Shape):
+class Runtime(Placement):
     """How pods run the code."""
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] | None = None

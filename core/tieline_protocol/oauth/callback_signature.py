@@ -89,7 +89,8 @@ class CallbackSignature:
 
     def _is_signed(self, raw: list[Pair], found: Mapping[str, str], secret: str) -> bool:
         given = found.get(self.parameter, "")
-        left_out = {self.parameter, *self.unsigned}
+        # A signature that leaves out the code, or its time, shows nothing.
+        left_out = {self.parameter, *(self.unsigned - {self.code_parameter, self.timestamp_parameter})}
         signed = [pair for pair in raw if unquote_plus(pair[0]) not in left_out]
         # Libraries of one provider differ: some sign the query as it is sent, others its values.
         readings = (_sent(signed), _decoded(signed))

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tieline_core.credentials import refusals
 from tieline_core.credentials.linker import LinkedCredential, canonical, credential_ids, granted
 from tieline_core.identity.ids import object_id
-from tieline_core.identity.names import PROJECT_LABEL
+from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, PROJECT_LABEL
 from tieline_core.identity.organisations import labelled_id, records_of
 from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
@@ -32,8 +32,14 @@ from tieline_operator.cache.indexers import (
     public_urls,
     ref,
 )
+from tieline_operator.workload.placement_policy import placement_annotation
 from tieline_operator.workload.public_urls import address_key
 
+SHOWN = (
+    *("name", "id", "status", "message", "version", "desiredVersion", "rollout", "deployFailure"),
+    *("readyReplicas", "publicUrl", "queued", "deadLetters"),
+)
+"""The fields of an environment in a Project's status that its Environment shows."""
 _LINKABLE = frozenset({CredentialType.OAUTH2_CLIENT, CredentialType.CERTIFICATE})
 
 EventMapper = Callable[[Listers, Object], Iterator[Key]]
@@ -48,7 +54,7 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
         return _of_records(listers, change)
     mappers = _EVENT_MAPPERS.get(resource, ())
     states = [state for state in (change.old, change.new) if state is not None]
-    notified = _notifications_of_project(listers, states) if resource == r.PROJECTS else set()
+    notified = _followers_of_project(listers, states) if resource == r.PROJECTS else set()
     if resource == r.SECRETS:
         notified = _sharers_of_account(listers, change)
     if resource in (*PRIMARY_RESOURCES, r.NAMESPACES) and len(states) == len((change.old, change.new)):
@@ -78,12 +84,17 @@ def _sharers_of_account(listers: Listers, change: Change) -> set[Key]:
     }
 
 
-def _notifications_of_project(listers: Listers, states: Sequence[Object]) -> set[Key]:
-    """The Notifications of a Project whose environments are in another state now, which nothing else depends on."""
-    if len({_notified_fields(state) for state in states}) == len(states):
-        metadata = states[0]["metadata"]
-        return set(_found(listers, r.NOTIFICATIONS, "project", namespace_of(states[0]), metadata["name"]))
-    return set()
+def _followers_of_project(listers: Listers, states: Sequence[Object]) -> set[Key]:
+    """The Notifications and Environments of a Project whose environments are in another state now, which nothing else
+    depends on."""
+    return {
+        key
+        for resource, fields in ((r.NOTIFICATIONS, _notified_fields), (r.ENVIRONMENTS, _shown_fields))
+        if len({fields(state) for state in states}) == len(states)
+        for key in _found(
+            listers, resource, "project", namespace_of(states[0]), states[0]["metadata"]["name"]
+        )
+    }
 
 
 def _notified_fields(project: Object) -> tuple[Any, ...]:
@@ -93,11 +104,19 @@ def _notified_fields(project: Object) -> tuple[Any, ...]:
     )
 
 
+def _shown_fields(project: Object) -> tuple[Any, ...]:
+    """What Environments show of a Project's environments."""
+    return tuple(
+        tuple(item.get(name) for name in SHOWN)
+        for item in project.get("status", {}).get("environments") or ()
+    )
+
+
 def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
     """What others use of a namespace or of one of our own objects; changes of anything else enqueue nothing."""
     if resource == r.NAMESPACES:
         # Which organisation it is depends on the id that it carries, and on its age where nothing is recorded.
-        return labelled_id(obj), obj["metadata"]["creationTimestamp"]
+        return labelled_id(obj), obj["metadata"]["creationTimestamp"], placement_annotation(obj)
     # Nothing depends on the condition of a Project, which changes most often.
     condition = (find_condition(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})
@@ -248,6 +267,12 @@ def _child(listers: Listers, obj: Object) -> Iterator[Key]:
     return _found(listers, r.PROJECTS, "label", namespace_of(obj), label)
 
 
+def _environment(listers: Listers, obj: Object) -> Iterator[Key]:
+    """The Environment of a Deployment."""
+    label = obj["metadata"].get("labels", {}).get(ENVIRONMENT_ID_LABEL)
+    return _found(listers, r.ENVIRONMENTS, BY_ID, namespace_of(obj), label)
+
+
 def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
     namespace = namespace_of(obj)
     namespaced_name = namespace, obj["metadata"]["name"]
@@ -302,6 +327,8 @@ def _in_namespaces(listers: Listers, names: Iterable[str]) -> Iterator[Key]:
 
 _EVENT_MAPPERS: Mapping[Resource, Sequence[EventMapper]] = {
     **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS), (_child,)),
+    r.DEPLOYMENTS: (_child, _environment),
+    r.ENVIRONMENTS: (_referenced("projectRef", r.PROJECTS),),
     r.SYSTEMS: (_referrers("system", r.CONNECTIONS, r.CONNECTION_TEMPLATES),),
     r.CONNECTIONS: (
         _referrers("connection", r.CONNECTION_TEMPLATES, r.ACTIVATIONS),
@@ -322,6 +349,7 @@ _EVENT_MAPPERS: Mapping[Resource, Sequence[EventMapper]] = {
             r.PROJECT_VERSIONS,
             r.CONNECTORS,
             r.NOTIFICATIONS,
+            r.ENVIRONMENTS,
         ),
         _project,
     ),

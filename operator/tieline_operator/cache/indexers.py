@@ -34,6 +34,7 @@ PRIMARY_RESOURCES = (
     r.CREDENTIAL_GRANTS,
     r.NOTIFICATION_CHANNELS,
     r.NOTIFICATIONS,
+    r.ENVIRONMENTS,
 )
 CHILD_RESOURCES = (
     r.SERVICE_ACCOUNTS,
@@ -139,11 +140,18 @@ def _channel_secret(obj: Object) -> str | None:
     return name
 
 
-def _variable_secrets(obj: Object) -> Iterable[str | None]:
-    """The names of the Secrets that environment variables of a Project come from."""
-    path = ("runtime", "env", "valueFrom", "secretKeyRef", "name")
-    yield from _at(*path)(obj)
-    yield from _at("environments", *path)(obj)
+_SECRETS_OF_CODE = (
+    ("runtime", "env", "valueFrom", "secretKeyRef", "name"),
+    ("runtime", "volumes", "secret", "secretName"),
+    ("runtime", "volumes", "projected", "sources", "secret", "name"),
+)
+
+
+def _secrets_of_code(obj: Object) -> Iterable[str | None]:
+    """The names of the Secrets that environment variables and volumes of a Project come from."""
+    for path in _SECRETS_OF_CODE:
+        yield from _at(*path)(obj)
+        yield from _at("environments", *path)(obj)
 
 
 def _holders(obj: Object) -> Iterable[str]:
@@ -222,7 +230,7 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         BY_ID_ANYWHERE: lambda obj: [object_id(obj)],
         BY_ADDRESS: lambda obj: {address_key(url) for url in public_urls(obj)},
         "config-map": _each(_at("source", "configMaps", "name")),
-        "secret": _each(_variable_secrets),
+        "secret": _each(_secrets_of_code),
         "label": _by(lambda obj: label_value(obj["metadata"]["name"])),
     },
     r.PROJECT_VERSIONS: {
@@ -261,6 +269,7 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         "channel": _by(_ref("channelRef")),
         "environment": _by(*_ENVIRONMENT),
     },
+    r.ENVIRONMENTS: {BY_ID: _ID, "project": _by(_ref("projectRef"))},
     r.SECRETS: {"tokens-of": _tokens_of, BY_ACCOUNT: _account},
     r.NAMESPACES: {"organisation": _organisation},
     **dict.fromkeys((*CHILD_RESOURCES, r.JOBS, r.PODS), _CHILD),

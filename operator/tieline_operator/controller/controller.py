@@ -21,7 +21,7 @@ from tieline_operator.cache.indexers import PRIMARY_RESOURCES
 from tieline_operator.cache.organisations import with_organisation_check
 from tieline_operator.config import Config
 from tieline_operator.metrics import Metrics
-from tieline_operator.reconcilers import connection_templates, credential_grants, end_users
+from tieline_operator.reconcilers import connection_templates, credential_grants, end_users, environments
 from tieline_operator.reconcilers.activations import ActivationReconciler
 from tieline_operator.reconcilers.connections import ConnectionReconciler, TokenProblems
 from tieline_operator.reconcilers.connector_imports import DescriptionImports
@@ -92,6 +92,7 @@ def reconcilers(
         r.CONNECTOR_VERSIONS.kind: connectors.reconcile_version,
         r.CREDENTIAL_GRANTS.kind: credential_grants.reconcile,
         r.NOTIFICATION_CHANNELS.kind: ChannelReconciler(config.egress, deliveries).reconcile,
+        r.ENVIRONMENTS.kind: environments.reconcile,
         r.NOTIFICATIONS.kind: NotificationReconciler(deliveries, runs, schedules, issues).reconcile,
     }
 

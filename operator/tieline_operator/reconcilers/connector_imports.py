@@ -63,16 +63,22 @@ class DescriptionImports:
         return self._digests[stamp]
 
     async def result(
-        self, digest: str, read: Callable[[], Awaitable[bytes]], *, owner: str
+        self,
+        digest: str,
+        read: Callable[[], Awaitable[bytes]],
+        *,
+        owner: str,
+        format: str = "openapi",
     ) -> list[Map] | ImportRefusal | None:
         """The result of importing what has this digest; None while it is being imported.
 
         ``owner`` is the namespace that it is for: namespaces take turns. ``read`` gives the description, and may
         raise FilesMissing.
         """
-        if digest in self._refused:
-            return self._refused[digest]
-        task = self._running.get(digest)
+        key = _key(digest, format)
+        if key in self._refused:
+            return self._refused[key]
+        task = self._running.get(key)
         if task is None:
             self._drop_unclaimed()
             data = await read()
@@ -84,23 +90,24 @@ class DescriptionImports:
             file.write(data)
             file.flush()
             self._held[owner] += len(data)
-            run = self._run(file, owner=owner, size=len(data))
-            self._running[digest] = asyncio.create_task(run, name=f"import {digest[:12]}")
+            run = self._run(file, owner=owner, size=len(data), format=format)
+            self._running[key] = asyncio.create_task(run, name=f"import {digest[:12]}")
             return None
         if not task.done():
             return None
         found = task.result()
         if isinstance(found, ImportRefusal):
-            del self._running[digest]
+            del self._running[key]
             if not found.again:
-                self._refused[digest] = found
+                self._refused[key] = found
         return found
 
-    def forget(self, digest: str) -> None:
+    def forget(self, digest: str, format: str = "openapi") -> None:
         """Drops a result that was stored."""
-        task = self._running.get(digest)
+        key = _key(digest, format)
+        task = self._running.get(key)
         if task is not None and task.done():
-            del self._running[digest]
+            del self._running[key]
 
     async def head(self, cache: ClusterCache, version: Object) -> dict[str, Any] | None:
         """A version's summary; None while its first ConfigMap is not there."""
@@ -126,10 +133,17 @@ class DescriptionImports:
             return True
         return own + size <= _MAX_BYTES and all_of_them + size <= 2 * _MAX_BYTES
 
-    async def _run(self, file: BinaryIO, *, owner: str, size: int) -> list[Map] | ImportRefusal:
+    async def _run(
+        self,
+        file: BinaryIO,
+        *,
+        owner: str,
+        size: int,
+        format: str,
+    ) -> list[Map] | ImportRefusal:
         try:
             with file:
-                maps = await self._importer.run(file, owner=owner)
+                maps = await self._importer.run(file, owner=owner, format=format)
         except ImportQueueFull as busy:
             self._ended("busy")
             return ImportRefusal(str(busy), again=True)
@@ -161,6 +175,11 @@ class DescriptionImports:
             if len(data) > _MAX_BYTES:
                 raise FilesMissing("The description has more than 64 MiB; split it")
         return bytes(data)
+
+
+def _key(digest: str, format: str) -> str:
+    """The same bytes in another format have another result."""
+    return f"{format} {digest}"
 
 
 def _stamps(cache: ClusterCache, connector: Connector, description: ConnectorDescription) -> list[str]:

@@ -84,10 +84,13 @@ class ConnectorReconciler:
             )
             return Plan(outcome=failed("VersionTaken", message), status=status)
         if version is not None and not missing_config_maps(cache, version):
-            self._imports.forget(digest)
+            self._imports.forget(digest, description.format)
             return await imported(self._imports, cache, version, status)
         result = await self._imports.result(
-            digest, lambda: self._imports.read(cache, connector, description), owner=connector.namespace
+            digest,
+            lambda: self._imports.read(cache, connector, description),
+            owner=connector.namespace,
+            format=description.format,
         )
         if result is None:
             outcome = in_progress("Importing", f'The description is being imported as version "{name}"')

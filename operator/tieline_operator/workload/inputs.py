@@ -11,6 +11,7 @@ from tieline_core.identity.names import (
     PROJECT_LABEL,
     label_value,
 )
+from tieline_core.resources.placement import Placement
 from tieline_core.resources.projects import Runtime, merged_fields
 from tieline_operator.workload import network_policies
 from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure
@@ -55,6 +56,10 @@ class Workload:
     """The project's runtime with the environment's over it."""
     secret_variables: Sequence[SecretVariable] = ()
     """Environment variables that come from Secrets; the runtime's others are values."""
+    placement: Placement = field(default_factory=Placement)
+    """Where the pods run, and what is mounted into them."""
+    mounted_secrets: Sequence[tuple[str, str]] = ()
+    """The names and versions of the Secrets that are mounted for code."""
     image: str
     packages_image: str = ""
     """What installs packages and unpacks them: the platform's own, whatever image the code has."""
@@ -84,8 +89,8 @@ class Workload:
 
     @property
     def selector(self) -> dict[str, str]:
-        """Labels that never change while the workload lives (a Deployment's selector is immutable)."""
-        return {"app.kubernetes.io/name": "tieline-environment", INSTANCE_LABEL: self.name}
+        """See ``selector``."""
+        return selector(self.name)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -97,6 +102,11 @@ class Workload:
             ENVIRONMENT_LABEL: self.environment,
             ENVIRONMENT_ID_LABEL: self.environment_id,
         }
+
+
+def selector(workload: str) -> dict[str, str]:
+    """Labels of pods that never change while the workload lives (a Deployment's selector is immutable)."""
+    return {"app.kubernetes.io/name": "tieline-environment", INSTANCE_LABEL: workload}
 
 
 def merged_runtime(base: Runtime, override: Runtime | None) -> Runtime:

@@ -4,7 +4,12 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tieline_core.identity.names import ENGINE_CREDENTIALS_TYPE, engine_credentials_name
+from tieline_core.identity.ids import ID_LABEL
+from tieline_core.identity.names import (
+    ENGINE_CREDENTIALS_TYPE,
+    engine_credentials_name,
+    environment_object_name,
+)
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources.projects import FilesConfigMap
@@ -20,6 +25,23 @@ from tieline_operator.workload.public_urls import address
 SERVICE_PORT = 80
 # After this long without progress a rollout counts as failed.
 PROGRESS_SECONDS = 300
+
+
+def environment(workload: Workload) -> Manifest:
+    """The environment as an object. Where the project sets no number of pods, it is left to whoever scales."""
+    spec: Manifest = {"projectRef": {"name": workload.project}, "environment": workload.environment}
+    if workload.runtime.replicas is not None:
+        spec["replicas"] = workload.runtime.replicas
+    metadata = {
+        "name": environment_object_name(workload.project, workload.environment),
+        "namespace": workload.namespace,
+        "labels": {**workload.labels, ID_LABEL: workload.environment_id},
+        "ownerReferences": [dict(workload.owner)],
+    }
+    resource = r.ENVIRONMENTS
+    return stamped(
+        {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+    )
 
 
 def service_account(workload: Workload) -> Manifest:

@@ -14,11 +14,13 @@ from tieline_core.identity.names import (
 )
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
+from tieline_core.resources.placement import Affinity, Placement
 from tieline_core.resources.projects import FilesConfigMap
 from tieline_operator.apply.diff import stamped
 from tieline_operator.apply.plan import Manifest, Object
 from tieline_operator.workload import network_policies
 from tieline_operator.workload.inputs import Packages, Workload
+from tieline_operator.workload.pod_placement import scheduling
 from tieline_operator.workload.pod_template import (
     CONTAINER_SECURITY,
     POD_SECURITY,
@@ -134,12 +136,14 @@ def job(
         "securityContext": CONTAINER_SECURITY,
         "volumeMounts": mounts,
     }
+    placed = scheduling(_node_rules(workload.placement), _selector(workload))
     pod: Manifest = {
         "serviceAccountName": packages_name(workload.name),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
-        "nodeSelector": {"kubernetes.io/arch": architecture},
+        **placed,
+        "nodeSelector": {**placed.get("nodeSelector", {}), "kubernetes.io/arch": architecture},
         "securityContext": POD_SECURITY,
         "containers": [container],
         "volumes": volumes,
@@ -163,6 +167,18 @@ def job(
     }
     name = installer_job(workload.environment_id, key)
     return _object(workload, "batch/v1", "Job", name, annotations={KEY_ANNOTATION: key}, spec=spec)
+
+
+def _node_rules(placement: Placement) -> Placement:
+    """What of a placement counts for the Jobs: they run beside no other pods."""
+    affinity = placement.affinity and placement.affinity.node_affinity
+    return Placement(
+        node_selector=placement.node_selector,
+        tolerations=placement.tolerations,
+        affinity=Affinity(node_affinity=affinity) if affinity else None,
+        priority_class_name=placement.priority_class_name,
+        runtime_class_name=placement.runtime_class_name,
+    )
 
 
 def packages_of(deployment: Object | None) -> Packages | None:

@@ -7,9 +7,11 @@ from typing import Any
 import orjson
 
 from tieline_core.identity.names import TOKEN_AUDIENCE, VERSION_ANNOTATION, engine_credentials_name
+from tieline_core.resources.placement import PodMetadata
 from tieline_core.resources.projects import FilesConfigMap, Runtime
 from tieline_operator.apply.diff import amount
 from tieline_operator.apply.plan import Manifest
+from tieline_operator.workload import pod_placement
 from tieline_operator.workload.inputs import Packages, Workload
 from tieline_operator.workload.network_policies import HEALTH_PORT, HTTP_PORT
 from tieline_protocol.packages import FOLDER as PACKAGES_DIR
@@ -26,6 +28,8 @@ ENGINE_CREDENTIALS = "engine.creds"
 GRACE_SECONDS = 130
 LIVENESS_GRACE_SECONDS = 5
 """Of a pod that does not answer its liveness probe."""
+VOLUME_NAMES = frozenset({"code", "token", "tmp", "engine", "packages"})
+"""The names of the platform's volumes."""
 _TOKEN_SECONDS = 3600
 _ENGINE_VOLUME = "engine"
 _REVISION = 12
@@ -58,16 +62,23 @@ def pod_template(
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": POD_SECURITY,
         "containers": [_container(workload, version, packages)],
-        "volumes": [*_volumes(config_maps), _engine_volume(workload)],
+        "volumes": [
+            *_volumes(config_maps),
+            _engine_volume(workload),
+            *pod_placement.volumes(workload.placement),
+        ],
+        **pod_placement.scheduling(workload.placement, workload.selector),
     }
-    annotations = {VERSION_ANNOTATION: version, **_secrets_annotation(workload)}
+    metadata = workload.placement.pod_metadata or PodMetadata()
+    labels = {**metadata.labels, **workload.labels}
+    annotations = {**metadata.annotations, VERSION_ANNOTATION: version, **_secrets_annotation(workload)}
     if packages:
         annotations[Packages.ANNOTATION] = str(packages)
         _add_packages(pod, workload, packages)
     if secrets := _pull_secrets(workload):
         pod["imagePullSecrets"] = secrets
-    annotations[REVISION_ANNOTATION] = revision(workload.labels, annotations, pod)
-    return {"metadata": {"labels": workload.labels, "annotations": annotations}, "spec": pod}
+    annotations[REVISION_ANNOTATION] = revision(labels, annotations, pod)
+    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod}
 
 
 def revision_of(manifest: Mapping[str, Any]) -> str | None:
@@ -110,7 +121,7 @@ def _add_packages(pod: Manifest, workload: Workload, packages: Packages) -> None
     ]
     size = (MAX_UNPACKED_BYTES + MAX_ARCHIVE_BYTES) >> 20
     pod["volumes"] += [{"name": _PACKAGES_VOLUME, "emptyDir": {"sizeLimit": f"{size}Mi"}}]
-    pod["nodeSelector"] = {"kubernetes.io/arch": workload.architecture}
+    pod["nodeSelector"] = {**pod.get("nodeSelector", {}), "kubernetes.io/arch": workload.architecture}
 
 
 def _container(workload: Workload, version: str, packages: Packages | None) -> Manifest:
@@ -141,6 +152,7 @@ def _container(workload: Workload, version: str, packages: Packages | None) -> M
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (the pod's own)
             {"name": _ENGINE_VOLUME, "mountPath": ENGINE_DIR, "readOnly": True},
             *([{"name": _PACKAGES_VOLUME, "mountPath": PACKAGES_DIR, "readOnly": True}] if packages else []),
+            *pod_placement.mounts(workload.placement),
         ],
     }
 
@@ -191,6 +203,7 @@ def _environment(workload: Workload, version: str) -> dict[str, str]:
         "TIELINE_ENGINE_URL": ",".join(workload.engine_urls),
         "TIELINE_ENGINE_CREDENTIALS_FILE": f"{ENGINE_DIR}/{ENGINE_CREDENTIALS}",
         **_secret_names(workload),
+        **pod_placement.variables(workload.placement),
     }
 
 
@@ -201,11 +214,13 @@ def _secret_names(workload: Workload) -> dict[str, str]:
 
 
 def _secrets_annotation(workload: Workload) -> dict[str, str]:
-    """Another text after each write of a Secret, so that pods are replaced: kubelet reads variables at their start.
+    """Another text after each write of a Secret, so that pods are replaced: kubelet reads variables at their start, and
+    the runtime learns then what to mask of mounted files.
 
     It is made of versions. A hash of a value would let people guess short ones.
     """
-    versions = sorted({(variable.secret, variable.version) for variable in workload.secret_variables})
+    variables = {(variable.secret, variable.version) for variable in workload.secret_variables}
+    versions = sorted(variables.union(workload.mounted_secrets))
     if not versions:
         return {}
     return {SECRETS_ANNOTATION: hashlib.sha256(orjson.dumps(versions)).hexdigest()[:_REVISION]}

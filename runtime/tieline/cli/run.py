@@ -88,6 +88,24 @@ def once(
     return process.returncode
 
 
+def replay(folder: Folder, file: Path, *, modules: Collection[str] = ()) -> int:
+    """Run the last attempt of a recorded run; 1 when the project is refused, or the run fails.
+
+    The process has this one's terminal, so that ``breakpoint()`` works in the code.
+    """
+    report = check(folder, modules=modules, here=True)
+    for finding in report.findings:
+        print(shown(finding), file=sys.stderr)
+    if not report.ok:
+        return 1
+    command = [sys.executable, "-m", "tieline.cli.run_replay", str(file.resolve())]
+    own = environment(folder, os.environ, report.packages)
+    env = {**own, "TIELINE_CODE_DIR": str(folder.code.resolve()), **SAFE_PATH}
+    with contextlib.suppress(KeyboardInterrupt):
+        return subprocess.call(command, env=env)  # noqa: S603  (this very package)
+    return 1
+
+
 def environment(folder: Folder, env: Mapping[str, str], packages: Path | None = None) -> dict[str, str]:
     """The environment variables of a process that runs the project's code, with the packages in a folder."""
     own = {**env, "TIELINE_PROJECT_NAME": folder.name, "TIELINE_ENVIRONMENT": "desk"}

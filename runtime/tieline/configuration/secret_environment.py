@@ -1,15 +1,23 @@
-"""Environment variables that are secrets: the platform takes them from Secrets, and ``tieline run`` is given them."""
+"""Environment variables and files that are secrets: the platform takes them from Secrets, and ``tieline run`` is given
+them."""
 
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
+from pathlib import Path
 from urllib.parse import unquote
 
 from tieline.telemetry.redaction import SHORTEST, Redactor
 
 NAMES = "TIELINE_SECRET_ENV"
 """The variable that names them, separated by commas."""
+PATHS = "TIELINE_SECRET_PATHS"
+"""The variable with the files and folders that Secrets are mounted at, separated by colons."""
+_MAX_FILES = 512
+_MAX_FILE_BYTES = 1 << 20
+"""A Secret holds no more."""
 _NAMED = re.compile(
     r"""(?:password|passwd|pwd|secret|token|key|sig)\s*=\s*(?:'([^']*)'|"([^"]*)"|([^&;\s'"][^&;\s]*))""",
     re.IGNORECASE,
@@ -34,6 +42,35 @@ def learn_environment(redactor: Redactor, environment: Mapping[str, str]) -> Non
             SHORTEST,
             ", ".join(short),
         )
+
+
+def learn_files(redactor: Redactor, environment: Mapping[str, str]) -> None:
+    """Have ``redactor`` know what is in the mounted Secrets."""
+    paths = [Path(path) for path in environment.get(PATHS, "").split(":") if path]
+    files = islice(chain.from_iterable(map(_files, paths)), _MAX_FILES)
+    redactor.replace("files", chain.from_iterable(map(_secrets_of, files)))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The files of a mounted volume. kubelet keeps them in hidden folders, and links to them."""
+    if path.is_file():
+        yield path
+    for folder, folders, names in os.walk(path, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith(".."))
+        yield from (Path(folder, name) for name in sorted(names))
+
+
+def _secrets_of(file: Path) -> Iterator[str | bytes]:
+    try:
+        if file.stat().st_size > _MAX_FILE_BYTES:
+            return
+        value = file.read_bytes().strip()
+    except OSError:
+        return
+    try:
+        yield from secrets_in(value.decode())
+    except UnicodeDecodeError:
+        yield value
 
 
 def secrets_in(value: str) -> Iterator[str]:

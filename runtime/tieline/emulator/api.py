@@ -14,7 +14,7 @@ from tieline.emulator.messages import Asked, Reply
 from tieline.emulator.oauth1 import OAuth1
 from tieline.emulator.paging import EmulatedList
 from tieline.emulator.scheme import OAuthScheme, Raw, section
-from tieline.emulator.templates import filled, put
+from tieline.emulator.templates import filled, get, put
 from tieline.emulator.urls import Endpoint
 
 _SEGMENT = re.compile(r"\{[^}]+\}")
@@ -58,7 +58,7 @@ class Api:
         if (refusal := self.refusal(asked)) is not None:
             return refusal
         if account:
-            return Reply.of(filled(self.facts.after_token or self._made_account(), self.values))
+            return Reply.of(filled(self._account(), self.values))
         if other_host is not None and other_host.method == asked.method:
             return self._answer(other_host, self.values)
         tenant, path = found or ({}, "/")
@@ -104,11 +104,16 @@ class Api:
         status = next(iter(expected.get("statuses") or ()), 200)
         return Reply.of(str(expected.get("contains") or "{}"), status=int(status))
 
-    def _made_account(self) -> Any:
-        """An answer that has what the scheme keeps, where none is documented."""
-        made: Any = None
+    def _account(self) -> Any:
+        """The documented answer, often that to the check request; failing both, one that has what the scheme keeps."""
         steps = section(self.scheme.raw if self.scheme else {}, "afterToken")
-        for kept in steps.get("keep") or ():
+        keep = steps.get("keep") or ()
+        if self.facts.after_token is not None:
+            return self.facts.after_token
+        if all(get(_document(self.facts.check), kept["path"]) is not None for kept in keep):
+            return self.facts.check
+        made: Any = None
+        for kept in keep:
             name = str(kept.get("variable") or kept.get("as"))
             made = put(made, kept["path"], self.values.get(name, f"{name}-1"))
         return made if made is not None else {}
@@ -264,6 +269,16 @@ def _limited_by(rule: Raw) -> AnswerFacts:
     if path := rule.get("resetPath"):
         body = put(body, path, _RESETS.get(str(rule.get("unit")), "$seconds"))
     return AnswerFacts(status=status, headers=headers, body=body)
+
+
+def _document(answer: Any) -> Any:
+    """An answer as JSON; an entry may write it as text. None for any other text."""
+    if not isinstance(answer, str):
+        return answer
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return None
 
 
 def _path_only(path: str, values: Mapping[str, Any]) -> str:

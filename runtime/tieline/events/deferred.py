@@ -40,6 +40,10 @@ class DeferredQueue:
         """See EventQueue."""
         await self.target.requeue(metadata, payload)
 
+    async def has_run(self, run: str) -> bool:
+        """See EventQueue."""
+        return await self.target.has_run(run)
+
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
         return await self.target.knows_delivery(key_hash)

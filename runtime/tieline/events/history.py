@@ -59,8 +59,8 @@ class HistoryWriter:
         if len(self._waiting) >= _MAX_WAITING:
             self.dropped += 1
             return
-        if record.input and self._input_bytes + len(record.input) > _MAX_WAITING_BYTES:
-            record = replace(record, input=None, request=None)
+        if (large := _large_bytes(record)) and self._input_bytes + large > _MAX_WAITING_BYTES:
+            record = replace(record, input=None, request=None, step_results=None)
         self._append(record, None)
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(self._linger, self._write_soon)
@@ -91,7 +91,7 @@ class HistoryWriter:
 
     def _append(self, record: RunRecord, stored: asyncio.Future[None] | None) -> None:
         self._waiting.append((record, stored))
-        self._input_bytes += len(record.input or b"")
+        self._input_bytes += _large_bytes(record)
         self._idle.clear()
 
     async def flush(self, seconds: float) -> None:
@@ -112,11 +112,11 @@ class HistoryWriter:
         size = 0
         while self._waiting and len(records) < _MAX_MESSAGE_RECORDS:
             record, stored = self._waiting[0]
-            size += len(record.input or b"") * 2 + 1000
+            size += _large_bytes(record) * 2 + 1000
             if records and size > _MAX_MESSAGE_BYTES:
                 break
             self._waiting.popleft()
-            self._input_bytes -= len(record.input or b"")
+            self._input_bytes -= _large_bytes(record)
             place = under_way.pop(record.id, None)
             if place is not None and record.rank > records[place].rank:
                 records[place] = record
@@ -169,7 +169,12 @@ class HistoryWriter:
 
 def _without_details(records: list[RunRecord]) -> list[RunRecord]:
     """The records without what may be large: what became of the runs is still in the history."""
-    return [replace(record, input=None, request=None, steps=()) for record in records]
+    return [replace(record, input=None, request=None, steps=(), step_results=None) for record in records]
+
+
+def _large_bytes(record: RunRecord) -> int:
+    """Of the input and the results of steps."""
+    return len(record.input or b"") + len(record.step_results or b"")
 
 
 def _encoded(records: list[RunRecord]) -> bytes:

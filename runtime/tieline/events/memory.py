@@ -8,7 +8,7 @@ import heapq
 import itertools
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -71,6 +71,8 @@ class MemoryQueue:
         self._waiting: dict[str, _Stored] = {}
         """What waits, by run."""
         self._numbers = itertools.count()
+        self._runs: Counter[str] = Counter()
+        """How often the event of each run is stored."""
         self._ids: dict[str, float] = {}
         self.waits = MemoryWaits(self.file, clock=self.clock, wake=self._wake)
         self.runs = MemoryRuns(self.file, forgotten=self.waits.forget_outcomes)
@@ -104,6 +106,10 @@ class MemoryQueue:
         """See EventQueue."""
         self._store(metadata, payload, None)
 
+    async def has_run(self, run: str) -> bool:
+        """See EventQueue."""
+        return self._runs[run] > 0
+
     def _store(self, metadata: EventMetadata, payload: bytes, until: float | None) -> None:
         if self.file is None:
             number = next(self._numbers)
@@ -112,6 +118,7 @@ class MemoryQueue:
             if not self._runs_file:
                 return  # read with the others once they are run here
         stored = _Stored(metadata, payload, number)
+        self._runs[metadata.run] += 1
         if until is not None:
             self._wait(stored, until)
         else:
@@ -184,6 +191,7 @@ class MemoryQueue:
         now = self.clock()
         for saved in self.file.events():
             stored = _Stored(saved.metadata, saved.payload, saved.number)
+            self._runs[saved.metadata.run] += 1
             if saved.ready_at > now:
                 self._wait(stored, saved.ready_at)
             else:
@@ -256,6 +264,9 @@ class MemoryQueue:
         """It has ended, and its key goes on with the next event."""
         if self.file is not None:
             self.file.remove(stored.number)
+        self._runs[stored.metadata.run] -= 1
+        if not self._runs[stored.metadata.run]:
+            del self._runs[stored.metadata.run]
         key = stored.metadata.key_hash
         events = self._keys.get(key)
         if not events or events[0] is not stored:

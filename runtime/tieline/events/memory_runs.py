@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tieline.events.run_store import KeptStep, RunTakenOver, StepPlace, StepsClaim
+from tieline.events.run_store import PATCH, KeptStep, RunTakenOver, StepPlace, StepsClaim
 from tieline_protocol.event_streams import hashed
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ class MemoryRuns:
         self._numbers = itertools.count()
         self._steps: dict[str, dict[StepPlace, KeptStep]] = {}
         self._claims: dict[str, int] = {}
+        self.unpatched: set[str] = set()
+        """Patches that runs which begin with their steps from now on do not have, as if from before them (tests)."""
 
     def read(self) -> None:
         """Take over what other processes have left in the file."""
@@ -39,6 +41,9 @@ class MemoryRuns:
 
     async def claim_steps(self, run: str, *, any_kept: bool) -> StepsClaim:
         """See RunStore."""
+        if self.unpatched and run not in self._claims:
+            for step in map(_unpatched_step, self.unpatched):
+                self._steps.setdefault(run, {}).setdefault(_place(step), step)
         recorded = tuple(self._steps.get(run, ()))
         claim = StepsClaim(next(self._numbers), any_kept or run in self._claims or bool(recorded), recorded)
         self._claims[run] = claim.number
@@ -74,6 +79,11 @@ class MemoryRuns:
     async def end_of(self, run: str) -> bytes | None:
         """See ``claim_end``."""
         return None
+
+
+def _unpatched_step(patch: str) -> KeptStep:
+    """What is recorded of a run from before a patch."""
+    return KeptStep(name=PATCH + patch, occurrence=1, place=0, work="", version="", result=b"false")
 
 
 def _place(step: KeptStep) -> StepPlace:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -46,6 +47,17 @@ class UnknownTaskError(TielineError):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """An event that was checked, and is not stored yet."""
+
+    metadata: EventMetadata
+    content: bytes
+    attempts: int
+    until: float | None
+    """When it is to run; None for now."""
+
+
 class Publisher:
     """Publishes events for the tasks of an environment."""
 
@@ -65,7 +77,7 @@ class Publisher:
         """The requests of senders that were accepted."""
         self._history = history
         self._version = version
-        self._tasks = tasks
+        self.tasks = tasks
         self.waits = waits
         self._clock = clock
 
@@ -83,9 +95,31 @@ class Publisher:
         run: str | None = None,
     ) -> str | None:
         """Stores an event and returns its run's id, ``run`` or a new one; see ``Context.publish``."""
-        known = self._tasks.get(task)
+        prepared = self.prepare(
+            task, payload, key=key, id=id, delay=delay, at=at, user=user, traceparent=traceparent, run=run
+        )
+        stored = await self.store(
+            prepared.metadata, prepared.content, attempts=prepared.attempts, until=prepared.until
+        )
+        return prepared.metadata.run if stored else None
+
+    def prepare(
+        self,
+        task: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        user: str | None = None,
+        traceparent: str | None = None,
+        run: str | None = None,
+    ) -> Prepared:
+        """Checks an event. Raises what ``Context.publish`` raises, except where it cannot be stored."""
+        known = self.tasks.get(task)
         if known is None and task not in self.waits:
-            raise UnknownTaskError(task, {*self._tasks, *self.waits})
+            raise UnknownTaskError(task, {*self.tasks, *self.waits})
         content = encode(payload).encode()
         if len(content) > MAX_EVENT_BYTES:
             raise EventTooLargeError(
@@ -108,9 +142,12 @@ class Publisher:
             event_id=_checked("id", id, _MAX_ID),
             traceparent=traceparent,
         )
-        attempts = (known.retry if known is not None else _ENDS_WAITS).attempts
-        stored = await self.store(metadata, content, attempts=attempts, until=seconds_of(delay, at, now))
-        return metadata.run if stored else None
+        return Prepared(
+            metadata=metadata,
+            content=content,
+            attempts=(known.retry if known is not None else _ENDS_WAITS).attempts,
+            until=seconds_of(delay, at, now),
+        )
 
     async def store(
         self, metadata: EventMetadata, content: bytes, *, attempts: int, until: float | None = None
@@ -141,6 +178,7 @@ class Publisher:
             event_id=metadata.event_id,
             next_attempt_at=until,
             replay_of=metadata.replay_of,
+            parent=metadata.parent.run if metadata.parent else None,
         )
 
 

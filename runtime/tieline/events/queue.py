@@ -120,6 +120,9 @@ class EventQueue(Protocol):
         Raises EventsUnavailableError.
         """
 
+    async def has_run(self, run: str) -> bool:
+        """Whether an event of this run is stored, so that it has not ended. Raises EventsUnavailableError."""
+
     async def knows_delivery(self, key_hash: str) -> bool:
         """Whether ``remember_delivery`` was called for it lately, by any pod. Raises EventsUnavailableError."""
 
@@ -149,6 +152,10 @@ class NoEvents:
 
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
         """See ``publish``; there is nothing to hand out."""
+
+    async def has_run(self, run: str) -> bool:
+        """Nothing is stored here."""
+        return False
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """Nothing is shared between pods here."""

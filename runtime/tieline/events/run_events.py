@@ -9,6 +9,7 @@ from tieline.errors import TielineError
 from tieline.events.event import Event, event_of
 from tieline.events.publisher import Publisher
 from tieline.events.run_approvals import ApprovalAnswer, Question, RunApprovals
+from tieline.events.run_children import RunChildren
 from tieline.events.run_waits import IN_OWN_TASK, Place, RunWaits
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
 from tieline.execution.ulids import derived_ulid
@@ -49,6 +50,7 @@ class RunEvents:
         steps: RunSteps | None = None,
         waits: RunWaits | None = None,
         approvals: RunApprovals | None = None,
+        children: RunChildren | None = None,
         published: Sequence[str] = (),
     ) -> None:
         """``published``: hashes of what earlier attempts of the run have published."""
@@ -58,6 +60,7 @@ class RunEvents:
         self._steps = steps
         self._waits = waits
         self._approvals = approvals
+        self._children = children
         self._earlier = Counter(published)
         self._published = list(published)
         self._places: Counter[str] = Counter()
@@ -161,6 +164,30 @@ class RunEvents:
         if self._approvals is None:
             raise StepsNotAvailableError
         return await self._approvals.approve(question, place)
+
+    async def run(
+        self,
+        task: str,
+        payload: Any,
+        *,
+        key: str | None,
+        user: str | None,
+        timeout: float | timedelta,  # noqa: ASYNC109  (the run ends meanwhile)
+        place: Place = IN_OWN_TASK,
+    ) -> Any:
+        """See ``Context.run``."""
+        if self._children is None:
+            raise StepsNotAvailableError
+        span = current_span.get()
+        return await self._children.run(
+            task,
+            payload,
+            timeout,
+            place,
+            key=key,
+            user=self._user if user is None else user,
+            traceparent=traceparent(span.context) if span else None,
+        )
 
     async def step(self, name: str, call: Callable[[], Any], *, work: str = "") -> Any:
         """See ``Context.step``; ``call`` returns a value, or something to await. ``work`` is from ``work_of``."""

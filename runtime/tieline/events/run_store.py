@@ -4,6 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+PATCH = "patch: "
+"""Begins the names of the steps that keep answers of ``Context.patched``."""
+
 
 class RunTakenOver(BaseException):
     """Ends a run that another pod may have begun with meanwhile: it must not record anything."""
@@ -32,6 +35,8 @@ class KeptStep:
     """A hash of the function and its arguments; empty where they are not compared."""
     version: str
     """The version whose code did it."""
+    run: str = ""
+    """The run whose idempotency key it was done with, of a step that was taken over; empty for its own run's."""
     result: bytes
 
 

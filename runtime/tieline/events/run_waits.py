@@ -3,17 +3,28 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from tieline.events.queue import EventsUnavailableError
 from tieline.events.steps import RunSteps, SuspendedRun
 from tieline.events.wait_store import KeptEvent, OpenWait, Outcome, WaitStore
-from tieline.execution.ulids import new_ulid
+from tieline.execution.ulids import derived_ulid, new_ulid
 from tieline_protocol.approvals import Answer, Approval, InvalidApprovalError, approval_index, wait_name
+from tieline_protocol.child_runs import child_index
+from tieline_protocol.child_runs import wait_name as child_wait_name
 from tieline_protocol.event_streams import hashed
+from tieline_protocol.kept_results import outcome_name
 from tieline_protocol.run_records import StepApproval
 
 Asked = Callable[[str, float, float], Approval]
 """Makes an approval of its id, and of when it was asked and ends."""
+
+
+class StartChild(Protocol):
+    """Starts a child. Where it may be started already, it is started once."""
+
+    async def __call__(self, child: str, *, may_be_started: bool) -> None:
+        """Raises EventsUnavailableError."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +111,15 @@ class RunWaits:
             wait = OpenWait(
                 index=plan["index"],
                 run=self._run,
-                name=f"{hashed(step.name)}-{step.occurrence}",
+                name=outcome_name(hashed(step.name), step.occurrence),
                 key_hash=self._key_hash,
                 until=float(plan["until"]),
                 since=float(plan["since"]),
                 taken=frozenset(self._taken),
             )
+            self._steps.done.waits(step.name, step.occurrence, wait.name)
             found = await self._result(wait, is_first=step.result is None)
+            self._steps.done.ended(wait.name, found)
             turn.is_known = True
             return found
         except SuspendedRun:
@@ -140,10 +153,49 @@ class RunWaits:
             until=approval.until,
             since=0.0,
         )
-        self._steps.annotate(step, StepApproval(id=approval.id, state="open"))
+        self._steps.done.waits(step.name, step.occurrence, wait.name)
+        self._steps.annotate(step, approval=StepApproval(id=approval.id, state="open"))
         answer = await self._result(wait, is_first=step.result is None, approval=approval)
-        self._steps.annotate(step, _answered(approval.id, answer))
+        self._steps.done.ended(wait.name, answer)
+        self._steps.annotate(step, approval=_answered(approval.id, answer))
         return answer
+
+    async def run_child(
+        self, task: str, work: str, seconds: float, start: StartChild, place: Place
+    ) -> tuple[str, KeptEvent | None]:
+        """The run of a child, and its end; None after ``seconds``. Ends the attempt with SuspendedRun until then.
+
+        The step is recorded once the child is started. An attempt that finds no record looks for the child.
+        """
+        self.has_waited = True
+        step = await self._steps.begin(
+            f"run: {task}",
+            work=hashed(f"run {work}"),
+            in_order=place.in_order,
+            handles_error=place.handles_error,
+        )
+        child = derived_ulid(self._run, f"child/{hashed(step.name)}/{step.occurrence}")
+        is_first = step.result is None and not self._steps.has_earlier
+        wait = self._wait_for_child(child, self._clock() + seconds)
+        if step.result is None and (is_first or await self._store.outcome(wait) is None):
+            await start(child, may_be_started=not is_first)
+        plan = await self._steps.finish(step, {"child": child, "until": wait.until})
+        wait = self._wait_for_child(plan["child"], float(plan["until"]))
+        self._steps.annotate(step, child=plan["child"])
+        self._steps.done.waits(step.name, step.occurrence, wait.name)
+        end = await self._result(wait, is_first=is_first)
+        self._steps.done.ended(wait.name, end)
+        return plan["child"], end
+
+    def _wait_for_child(self, child: str, until: float) -> OpenWait:
+        return OpenWait(
+            index=child_index(child),
+            run=self._run,
+            name=child_wait_name(child),
+            key_hash=self._key_hash,
+            until=until,
+            since=0.0,
+        )
 
     async def _result(
         self, wait: OpenWait, *, is_first: bool, approval: Approval | None = None
@@ -176,7 +228,11 @@ class RunWaits:
         if approval is not None:
             await self._store.ask(approval)
         # Behind an open wait it would find what has ended that one, where a server that is behind does not know it yet.
-        if self._is_first_open(wait) and (event := await self._store.find(wait)) is not None:
+        if (
+            wait.is_matched
+            and self._is_first_open(wait)
+            and (event := await self._store.find(wait)) is not None
+        ):
             outcome = await self._store.decide(wait, Outcome(event=event))
         elif self._clock() >= wait.until:
             outcome = await self._store.decide(wait, Outcome())
@@ -196,7 +252,7 @@ def _answered(approval: str, event: KeptEvent | None) -> StepApproval:
     return StepApproval(
         id=approval,
         state="approved" if answer.approved else "rejected",
-        by=answer.name or answer.by,
+        by=f"{answer.name} ({answer.by})" if answer.name not in ("", answer.by) else answer.by,
         at=answer.at,
         comment=answer.comment,
     )

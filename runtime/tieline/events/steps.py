@@ -18,24 +18,26 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
 from tieline.errors import TielineError, reason
+from tieline.events.done_steps import DoneSteps
 from tieline.events.retry import Reject
-from tieline.events.run_store import KeptStep, RunStore, RunTakenOver, StepPlace, StepsClaim
+from tieline.events.run_store import PATCH, KeptStep, RunStore, RunTakenOver, StepPlace, StepsClaim
 from tieline.plain_json import encode
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.run_records import StepApproval, StepRecord
 
 MAX_STEPS = 1000
 MAX_RESULT_BYTES = 1024 * 1024
+MAX_PATCH_NAME = 190
 
 current_step: ContextVar[str | None] = ContextVar("tieline_step", default=None)
 """The idempotency key of the step that the running code is in."""
@@ -105,6 +107,8 @@ class BegunStep:
     started_at: float
     idempotency_key: str
     result: bytes | None
+    found: KeptStep | None = None
+    """As an earlier attempt recorded it."""
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -114,6 +118,21 @@ class BegunStep:
             yield
         finally:
             current_step.reset(token)
+
+
+class PatchAnswer(Awaitable[bool]):
+    """What ``Context.patched`` returns. Without ``await`` it would always be true, so it refuses to be a condition."""
+
+    def __init__(self, ask: Callable[[], Generator[Any, None, bool]]) -> None:
+        self._ask = ask
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        """Asks."""
+        return self._ask()
+
+    def __bool__(self) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError("ctx.patched needs await: `if await ctx.patched(...):`")
 
 
 class RunSteps:
@@ -145,6 +164,8 @@ class RunSteps:
         self._may_have_results = may_have_results
         self._claim: StepsClaim | None = None
         self._writing = asyncio.Lock()
+        self._patching = asyncio.Lock()
+        self._patches: dict[str, bool] = {}
         self._version = version
         self._names: Counter[str] = Counter()
         self._task = asyncio.current_task()
@@ -155,11 +176,18 @@ class RunSteps:
         """Why the attempt must not go on."""
         self.records: list[StepRecord] = []
         """The steps of this attempt, in the order in which they ended."""
+        self.done = DoneSteps(self.idempotency_run, version)
+        """The results of this attempt's steps, for the record of the run's end."""
 
     @property
     def any_recorded(self) -> bool:
         """Whether the engine keeps something of the steps of this run."""
         return self._may_have_results or self._claim is not None
+
+    @property
+    def has_earlier(self) -> bool:
+        """Whether an earlier attempt may have done something that it did not record. Known after ``begin``."""
+        return self._may_have_results
 
     async def begin(
         self, name: str, *, work: str = "", in_order: bool | None = None, handles_error: bool = False
@@ -188,14 +216,16 @@ class RunSteps:
         found = await self._found(name, occurrence, work, claim, in_own_task=in_own_task)
         if found is None and self._check_cancelled is not None:
             await self._check_cancelled()
+        run = (found and found.run) or self.idempotency_run
         return BegunStep(
             name=name,
             occurrence=occurrence,
             place=place,
             work=work,
             started_at=self._clock(),
-            idempotency_key=f"{self.idempotency_run}/{hashed(name)}/{occurrence}",
+            idempotency_key=f"{run}/{hashed(name)}/{occurrence}",
             result=None if found is None else found.result,
+            found=found,
         )
 
     async def _found(
@@ -239,6 +269,7 @@ class RunSteps:
         if step.result is not None:
             self._order.end(step.place)
             self._add(step, recorded=True)
+            self.done.add(step.found or self._kept(step, step.result))
             return json.loads(step.result)
         try:
             content = encode(value).encode()
@@ -254,18 +285,22 @@ class RunSteps:
             )
         claim = await self._claimed()
         # One after the other: a cluster stores one message at a time that depends on a claim, and refuses others.
+        kept = self._kept(step, content)
         async with self._writing:
             self.check_lease()
-            await self._runs.save_step(self._run, self._kept(step, content), claim=claim)
+            await self._runs.save_step(self._run, kept, claim=claim)
         self._order.end(step.place)
         self._add(step)
+        self.done.add(kept)
         return json.loads(content)
 
-    def annotate(self, step: BegunStep, approval: StepApproval) -> None:
-        """Say in the step's record what came of an approval."""
+    def annotate(
+        self, step: BegunStep, *, approval: StepApproval | None = None, child: str | None = None
+    ) -> None:
+        """Say in the step's record what came of an approval, or which run it started."""
         for number, record in enumerate(self.records):
             if (record.name, record.occurrence) == (step.name, step.occurrence):
-                self.records[number] = replace(record, approval=approval)
+                self.records[number] = replace(record, approval=approval, child=child)
 
     def _kept(self, step: BegunStep, result: bytes) -> KeptStep:
         return KeptStep(
@@ -285,6 +320,36 @@ class RunSteps:
         until = float(await self.finish(step, self._clock() + seconds))
         if until > self._clock():
             raise SuspendedRun(until)
+
+    async def patched(self, name: str) -> bool:
+        """Whether the run takes the code of a patch: False where recorded steps have passed the place without it.
+
+        The first answer is recorded, and is the one of all attempts. It has no place in the sequence, so that the
+        question can be added to code and removed from it under waiting runs. Raises as ``begin``.
+        """
+        if not isinstance(name, str) or not 1 <= len(name) <= MAX_PATCH_NAME:
+            raise ValueError(
+                f"The name of a patch is a text of 1 to {MAX_PATCH_NAME} characters, not {name!r}"
+            )
+        async with self._patching:
+            if name not in self._patches:
+                step = await self.begin(PATCH + name, in_order=False)
+                is_new = step.result is None and not await self._is_passed()
+                self._patches[name] = bool(await self.finish(step, is_new))
+        return self._patches[name]
+
+    async def _is_passed(self) -> bool:
+        """Whether an attempt of other code has recorded steps that come after this place."""
+        ahead = list(self._recorded.values())
+        if any(one.place for one in ahead):
+            return True
+        claim = await self._claimed()
+        for one in ahead:
+            # Attempts of this version would have recorded the answer before they passed.
+            kept = await self._runs.step_result(self._run, one, claim=claim)
+            if kept.version != self._version and not kept.name.startswith(PATCH):
+                return True
+        return False
 
     async def _claimed(self) -> StepsClaim:
         """Raises EventsUnavailableError, or RunTakenOver."""

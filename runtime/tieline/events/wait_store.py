@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tieline_protocol.approvals import KEPT_SECONDS, WAIT_PREFIX, Approval
+from tieline_protocol.child_runs import WAIT_PREFIX as CHILD_PREFIX
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.waits import WaitRule, may_end, published_from
 
@@ -71,6 +72,11 @@ class Wait:
     def approval(self) -> str | None:
         """The id of the approval whose answer ends it; None for a wait for an event."""
         return self.name.removeprefix(WAIT_PREFIX) if self.name.startswith(WAIT_PREFIX) else None
+
+    @property
+    def is_matched(self) -> bool:
+        """Whether events end it that are found by its index. Who ends a child knows the wait for it."""
+        return not self.name.startswith(CHILD_PREFIX)
 
     @property
     def cancels(self) -> bool:

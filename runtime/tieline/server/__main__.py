@@ -15,8 +15,9 @@ import aiohttp
 import uvloop
 from aiohttp import web
 
+from tieline.configuration.authorities import trusting_environment
 from tieline.configuration.current import Configuration
-from tieline.configuration.secret_environment import learn_environment
+from tieline.configuration.secret_environment import learn_environment, learn_files
 from tieline.connectors.caller import Connectors
 from tieline.errors import CodeError, ConfigurationError
 from tieline.http_client.outcomes import OutcomeReporter
@@ -59,6 +60,9 @@ def main() -> None:
     learn_environment(redactor, os.environ)
     termination_log = Path(os.environ.get("TIELINE_TERMINATION_LOG", "/dev/termination-log"))
     try:
+        if (environment := trusting_environment(os.environ)) is not None:
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606  (itself)
+        learn_files(redactor, os.environ)
         settings = Settings.from_environment(os.environ)
         logging.getLogger().setLevel(settings.log_level)
         tasks = load(settings.code_dir, settings.packages_dir)

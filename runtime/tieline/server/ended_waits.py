@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from tieline.events.child_ends import end_wait_of_parent
 from tieline.events.matching import EventMatching
 from tieline.events.queue import EventQueue
 from tieline.events.retry import Reject
@@ -11,6 +12,7 @@ from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement
 from tieline.telemetry.metrics import Outcome
 from tieline_protocol.approvals import ANSWER_TASK, InvalidApprovalError
+from tieline_protocol.child_runs import ENDED_TASK, ChildEnd, InvalidChildEndError
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import StepRecord
 from tieline_protocol.waits import WaitRule
@@ -33,6 +35,7 @@ class EndedWaits:
         clock: Callable[[], float],
     ) -> None:
         """``own`` are the rules of this version's code, by the events' names."""
+        self._queue = queue
         self._matching = EventMatching(queue, own)
         self._settlement = settlement
         self._clock = clock
@@ -49,6 +52,8 @@ class EndedWaits:
         metadata = attempt.metadata
         if metadata.kind == "event" and metadata.task == ANSWER_TASK:
             return await self._end_approval(attempt)
+        if metadata.kind == "event" and metadata.task == ENDED_TASK:
+            return await self._end_child(attempt)
         # Of an event with a task, the first attempt ends the waits.
         if metadata.kind != "event" or (has_task and (metadata.attempt > 1 or metadata.has_steps)):
             return None
@@ -92,6 +97,22 @@ class EndedWaits:
         attempt.decided = True
         await self._settlement.settled(attempt.delivery.done)
         logger.info("An answer to an approval woke %d waiting runs", len(woken))
+        return "succeeded"
+
+    async def _end_child(self, attempt: Attempt) -> Outcome:
+        """Wake the run that waits for a child which the platform has ended."""
+        parent = attempt.metadata.parent
+        try:
+            end = ChildEnd.decode(attempt.delivery.payload)
+        except InvalidChildEndError as error:
+            logger.warning("An end of a child run was dropped: %s", error)
+        else:
+            if parent is not None:
+                await self._settlement.settled(
+                    lambda: end_wait_of_parent(self._queue, parent, end, attempt.metadata.queued_at)
+                )
+        attempt.decided = True
+        await self._settlement.settled(attempt.delivery.done)
         return "succeeded"
 
     async def _end(self, metadata: EventMetadata, payload: bytes, *, has_task: bool) -> Sequence[Wait] | None:

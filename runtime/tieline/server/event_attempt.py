@@ -32,6 +32,8 @@ class Attempt:
     died_of: str = ""
     """Why the pod of the attempt before ended in its middle, where that is known."""
     trace_id: str = ""
+    result: str | None = None
+    """What the code of a child has returned, as JSON."""
     woken: Sequence[StepRecord] = ()
     """The runs whose waits the event ended, as steps of its record."""
     tags: dict[str, str] = field(default_factory=dict)

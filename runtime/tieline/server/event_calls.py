@@ -12,6 +12,7 @@ from tieline.events.event import Event, event_of
 from tieline.events.queue import EventQueue, EventsUnavailableError
 from tieline.events.retry import Reject
 from tieline.events.run_approvals import RunApprovals
+from tieline.events.run_children import RunChildren, result_text
 from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, StepsChanged, SuspendedRun
@@ -48,14 +49,16 @@ class EventCalls:
         timeout: float,
         version: str,
         clock: Callable[[], float],
+        make_steps: Callable[..., RunSteps] = RunSteps,
     ) -> None:
-        """``timeout`` is in seconds, for tasks that have none of their own."""
+        """``timeout`` is in seconds, for tasks that have none of their own. ``make_steps`` is called as RunSteps."""
         self._calls = calls
         self._tasks = tasks
         self._queue = queue
         self._timeout = timeout
         self._version = version
         self._clock = clock
+        self._make_steps = make_steps
 
     async def call(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
         """What the code raised; None when it succeeded. Raises SuspendedRun and CancelledByEvent."""
@@ -103,7 +106,7 @@ class EventCalls:
             raise NotInThisVersionError(
                 f"Version {self._version} has no task {metadata.task!r}; deploy one that has it, or replay the event"
             )
-        attempt.steps = RunSteps(
+        attempt.steps = self._make_steps(
             self._queue.runs,
             metadata.run,
             may_have_results=metadata.has_steps or attempt.number > 1,
@@ -133,6 +136,13 @@ class EventCalls:
                 user=metadata.user,
                 mask=self._calls.tracer.redact.for_run,
             ),
+            children=RunChildren(
+                attempt.waits,
+                self._calls.publisher,
+                self._queue,
+                metadata=metadata,
+                key_hash=attempt.delivery.key_hash,
+            ),
             published=metadata.published,
         )
         delivery = WebhookDelivery(id=metadata.event_id) if metadata.kind == "webhook" else None
@@ -142,10 +152,12 @@ class EventCalls:
             return
         event = _scheduled_run(task, attempt) if isinstance(task, Schedule) else _event(attempt)
         if task.is_async:
-            await task.handler(*(context, event)[: task.arguments])
-            return
-        arguments = (SyncContext(context, asyncio.get_running_loop()), event)
-        await self._calls.in_thread(slot, task.handler, *arguments[: task.arguments])
+            returned = await task.handler(*(context, event)[: task.arguments])
+        else:
+            arguments = (SyncContext(context, asyncio.get_running_loop()), event)
+            returned = await self._calls.in_thread(slot, task.handler, *arguments[: task.arguments])
+        if metadata.parent is not None:
+            attempt.result = result_text(metadata.task, returned)
 
     async def _call_webhook(self, webhook: Webhook, attempt: Attempt, context: Any, slot: Slot) -> None:
         request = await stored_request(attempt.metadata, attempt.delivery.payload, self._tasks.application)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tieline.errors import RateLimitedError, TielineError, own_frames, reached_limit, reason
+from tieline.events.child_ends import end_wait_of_parent
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import (
     EventQueue,
@@ -24,12 +25,13 @@ from tieline.events.queue import (
 from tieline.events.retry import Reject, RetryLater
 from tieline.events.run_store import RunTakenOver
 from tieline.server.event_attempt import Attempt
-from tieline.server.run_history import masked_error, masked_input, masked_tags
+from tieline.server.run_history import masked_error, masked_input, masked_results, masked_tags
 from tieline.telemetry.metrics import Outcome
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span
 from tieline_common.backoff import exponential, jitter
 from tieline_protocol import run_records
+from tieline_protocol.child_runs import ChildEnd
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import (
     POD_DIED,
@@ -120,6 +122,7 @@ class EventSettlement:
             shared_key=metadata.shared_key,
             event_id=metadata.event_id and mask(metadata.event_id),
             replay_of=metadata.replay_of,
+            parent=metadata.parent.run if metadata.parent else None,
         )
         self._history.add(record)
 
@@ -255,11 +258,21 @@ class EventSettlement:
         await self.settled(attempt.delivery.done)
         return True
 
+    async def _end_wait_of_parent(self, attempt: Attempt, end: ChildEnd) -> None:
+        """Tell the run that waits for this one, if one does. It is repeated until the event is acknowledged."""
+        parent = attempt.metadata.parent
+        if parent is not None:
+            await self.settled(lambda: end_wait_of_parent(self._queue, parent, end, self._clock()))
+
     async def _write_first_end(self, attempt: Attempt, claimed: Sequence[RunRecord]) -> None:
         """Whoever claimed it may have died before the history had it. There it counts once, however often it comes."""
         payload = masked_input(attempt.delivery.payload, self._redact())
         for record in claimed:
-            await self._history.write(replace(record, input=payload, request=attempt.metadata.request))
+            request = attempt.metadata.request
+            await self._history.write(replace(record, input=payload, request=request, result=None))
+        run = attempt.metadata.run
+        end = ChildEnd.of(claimed[0]) if claimed else ChildEnd(child=run, status="failed")
+        await self._end_wait_of_parent(attempt, end)
 
     async def dead_letter(self, attempt: Attempt, error: Exception) -> Outcome:
         """Make a dead letter of it. While there is no room for one, it waits for that."""
@@ -357,13 +370,15 @@ class EventSettlement:
         record = self._record(attempt, status, error, with_input=True)
         # Where another pod may have begun with it, or may begin, that one is to see that it has ended.
         had_attempts = attempt.number > 1 or attempt.any_steps or not attempt.delivery.held
-        claims = had_attempts or status != "succeeded"
-        if claims and (first := await self._claim_end(record)) is not None:
+        claims = had_attempts or status != "succeeded" or attempt.metadata.parent is not None
+        ended = replace(record, result=attempt.result if status == "succeeded" else None)
+        if claims and (first := await self._claim_end(ended)) is not None:
             statuses = "".join(f": {one.status}" for one in first)
             logger.warning("%s has ended in another pod before%s", attempt.what, statuses)
             await self._write_first_end(attempt, first)
             return
         await self._history.write(record)
+        await self._end_wait_of_parent(attempt, ChildEnd.of(ended))
         if claims:
             await self.settled(lambda: self._queue.runs.forget_steps(record.id))
         has_waited = attempt.waits is not None and attempt.waits.has_waited
@@ -373,7 +388,9 @@ class EventSettlement:
     async def _claim_end(self, record: RunRecord) -> list[RunRecord] | None:
         """How a run has ended before, empty where that is not known; None where this is its first end."""
         steps = record.steps if len(record.steps) <= _MAX_CLAIMED_STEPS else ()
-        content = run_records.encode([replace(record, input=None, request=None, steps=steps)])
+        content = run_records.encode(
+            [replace(record, input=None, request=None, step_results=None, steps=steps)]
+        )
         first: bytes | None = None
 
         async def claim() -> None:
@@ -432,9 +449,11 @@ class EventSettlement:
             error=self._failure(error) if error else None,
             trace_id=attempt.trace_id,
             replay_of=metadata.replay_of,
+            parent=metadata.parent.run if metadata.parent else None,
             steps=steps,
             input=masked_input(attempt.delivery.payload, redact) if with_input else None,
             request=metadata.request if with_input else None,
+            step_results=masked_results(attempt.steps.done, redact) if with_input and attempt.steps else None,
             tags=masked_tags(attempt.tags, redact),
         )
 

@@ -17,6 +17,7 @@ from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.context import activation_key
 from tieline.errors import TielineError, UpstreamError, reason
+from tieline.events.done_steps import DoneSteps
 from tieline.execution.background import EndedWork
 from tieline.http_client.responses import MAX_BODY_EXCERPT
 from tieline.server.request_bodies import put_back
@@ -24,6 +25,7 @@ from tieline.server.stored_request import kept_request
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span
 from tieline_protocol.events import RunKind, WebhookRequest
+from tieline_protocol.kept_results import packed
 from tieline_protocol.run_records import MAX_DIRECT_INPUT, RunError, RunRecord, UpstreamAnswer
 
 _MAX_MESSAGE = 4000
@@ -54,6 +56,12 @@ def masked_input(payload: bytes, redact: Redactor) -> bytes:
         return redact.for_run(payload.decode()).encode()
     except UnicodeDecodeError:
         return redact.for_run(payload.decode("latin-1")).encode("latin-1", "replace")
+
+
+def masked_results(done: DoneSteps, redact: Redactor) -> bytes | None:
+    """Results of steps with known secrets masked; None where there are none."""
+    found = done.kept(redact.for_run)
+    return packed(found) if found else None
 
 
 def schedule_input(due: datetime) -> bytes:

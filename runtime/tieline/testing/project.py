@@ -356,6 +356,11 @@ class Project:
         return attempts
 
     @property
+    def unpatched(self) -> set[str]:
+        """Names of patches: runs that begin from now on are as if from before them, so ``ctx.patched`` is False."""
+        return self._queue.runs.unpatched
+
+    @property
     def approvals(self) -> list[AskedApproval]:
         """What runs have asked by ``ctx.approve``, oldest first."""
         return [

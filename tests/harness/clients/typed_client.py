@@ -79,8 +79,10 @@ from tests.harness.clients.answers.runs import (
     Releases,
     Run,
     RunDetail,
+    RunRecording,
     Runs,
     RunsAffected,
+    SleepingRuns,
 )
 from tests.harness.clients.answers.users import (
     Activation,
@@ -198,6 +200,7 @@ ANSWERS: Mapping[str, Any] = {
     "listRuns": Runs,
     "listProjectRuns": Runs,
     "getRun": RunDetail,
+    "downloadRun": RunRecording,
     "replayRun": Run,
     "replayRuns": RunsAffected,
     "cancelRuns": RunsAffected,
@@ -213,6 +216,7 @@ ANSWERS: Mapping[str, Any] = {
     "listReleases": Releases,
     "getRelease": ReleaseDetail,
     "publishEvent": EventAccepted,
+    "listSleepers": SleepingRuns,
 }
 """What clients read of an operation's good answer, by the operation's id."""
 

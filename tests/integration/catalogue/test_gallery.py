@@ -22,6 +22,13 @@ from tests.integration.catalogue.emulated_internet import EmulatedInternet
 pytestmark = pytest.mark.cluster
 
 KEY = "github"
+COUNTED = """
+for (const kind of ["click", "input"])
+  addEventListener(kind, (event) => { counted(kind, String(event.target.outerHTML).slice(0, 80)); }, true);
+"""
+"""Tells the test of each click and each text that is entered, in all windows."""
+ACTIONS = 9
+"""What takes a person from the gallery to a first call: clicks, and fields to fill in."""
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +60,10 @@ def test_from_the_gallery_to_a_first_call(
         context = browser.new_context(viewport=SIZE, locale="en-GB", ignore_https_errors=True)
         ann = Person(context.new_page(), platform.url, organisation_of_catalogue.namespace)
         ann.sign_in(str(admin.token))
+        actions: list[str] = []
+        context.expose_function("counted", lambda kind, name: actions.append(f"{kind} {name}"))
+        context.add_init_script(COUNTED)
+        ann.page.evaluate(COUNTED)
         begun = time.monotonic()
         ann.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Catalogue").click()
         ann.page.get_by_label("Search providers").fill("pull requests")
@@ -72,7 +83,10 @@ def test_from_the_gallery_to_a_first_call(
             "it => setTimeout(() => it.click())"
         )
         expect(ann.region("Credentials")).to_contain_text("Connected. The system accepts the credentials.")
-        logging.getLogger(__name__).info("From the gallery to a first call: %.1f s", time.monotonic() - begun)
+        logging.getLogger(__name__).info(
+            "From the gallery to a first call: %.1f s, %d actions", time.monotonic() - begun, len(actions)
+        )
+        assert len(actions) <= ACTIONS, actions
         assert any(one.url.path == "/user" for one in provider.seen)
         assert provider.client.secret not in ann.page.content()
         context.close()

@@ -92,7 +92,7 @@ async def the_api(environment: EventEnvironment) -> AsyncIterator[Approvals]:
 
 async def all_of(environment: EventEnvironment, api: Approvals) -> list[StoredApproval]:
     streams = environment.streams
-    refs = await api.refs(streams.organisation, [streams.environment])
+    refs = (await api.refs(streams.organisation, [streams.environment], lambda ref: True)).refs
     return list((await api.read(streams.organisation, refs)).values())
 
 

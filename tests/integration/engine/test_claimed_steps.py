@@ -106,6 +106,28 @@ async def test_other_steps_than_those_recorded_are_refused(pods: list[EngineStor
         await third.begin("fetch", work="w2")
 
 
+async def test_all_attempts_agree_about_a_patch(pods: list[EngineStorage]) -> None:
+    run = new_id()
+    first = attempt(pods[0], run, version="v1")
+    assert await first.patched("from the beginning")
+    await first.finish(await first.begin("fetch"), 1)
+    for number, version in ((0, "v2"), (1, "v3")):
+        later = attempt(pods[number], run, version=version, retried=True)
+        assert await later.patched("from the beginning")
+        assert not await later.patched("before the fetch")
+        await later.finish(await later.begin("fetch"), None)
+        assert await later.patched("after the fetch")
+
+
+async def test_a_patch_is_not_answered_by_two_attempts(pods: list[EngineStorage]) -> None:
+    run = new_id()
+    first, second = attempt(pods[0], run), attempt(pods[1], run)
+    await first.finish(await first.begin("fetch"), 1)
+    assert not await second.patched("new")
+    with pytest.raises(RunTakenOver):
+        await first.patched("new")
+
+
 async def test_steps_of_one_attempt_side_by_side(pods: list[EngineStorage]) -> None:
     run = new_id()
     steps = attempt(pods[0], run)

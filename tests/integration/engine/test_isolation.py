@@ -26,6 +26,7 @@ from tieline_core.identity.ids import new_id
 from tieline_engine.credentials import Credentials
 from tieline_operator.engine.keys import EngineKeys
 from tieline_operator.engine.stream_reconciler import ensure_shared_accounts
+from tieline_protocol import child_runs
 from tieline_protocol.event_streams import PODS, EventStreams, hashed, history_stream
 from tieline_protocol.nkeys import KeyKind, KeyPair
 
@@ -190,6 +191,8 @@ FORBIDDEN = [
     OTHER.dead("run1"),
     OTHER.approval("approval1", "run1"),
     OTHER.answered("approval1"),
+    OTHER.outcome("run1", child_runs.wait_name("run2")),
+    OTHER.event(child_runs.ENDED_TASK, "run1"),
     OTHER.history,
     STRANGER.event("orders", "run1"),
     STRANGER.history,
@@ -481,13 +484,20 @@ async def test_the_api_signs_users_that_may_do_what_it_does_and_no_more(engine: 
     stored = await client.jetstream().publish(OWN.event("orders", run), b"one")
     assert await client.jetstream().delete_msg(OWN.queue, stored.seq)
     assert await client.jetstream().publish(OWN.answered(run), b"{}")
+    assert await client.jetstream().publish(OWN.step(run, "fetch", 1), b"{}")
+    assert await client.jetstream().publish(OWN.outcome(run, "wait"), b"{}")
     assert refused == []
     subjects = (
         f"$JS.API.STREAM.DELETE.{OWN.queue}",
         OWN.history,
-        OWN.step(run, "fetch", 1),
+        OWN.steps_claim(run),
+        OWN.run_state(run),
+        OWN.ended(run),
+        OTHER.step(run, "fetch", 1),
         OWN.approval(run, run),
+        OTHER.outcome(run, "wait"),
         OTHER.answered(run),
+        OTHER.event(child_runs.ENDED_TASK, run),
     )
     for subject in subjects:
         with pytest.raises(nats.errors.TimeoutError):

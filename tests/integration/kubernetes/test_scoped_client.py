@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation, relabel
-from tests.harness.session.waiting import until
+from tests.harness.session.waiting import eventually_async, until
 from tieline_core.identity.ids import ORGANISATION_LABEL, new_id
 from tieline_core.kubernetes import Forbidden, Informer, Invalid, Kube
 from tieline_core.kubernetes.resources import CONFIG_MAPS, NAMESPACES
@@ -110,7 +110,10 @@ async def test_of_several_namespaces_one_must_be_named(kubeconfig: Path, organis
     async with await ScopedKube.connect(kubeconfig=kubeconfig, namespaces=names) as kube:
         with pytest.raises(Invalid, match="configmaps"):
             await kube.list(CONFIG_MAPS)
-        assert await kube.list(CONFIG_MAPS, organisation.namespace)
+        # Kubernetes gives each namespace a ConfigMap, some time after it exists.
+        await eventually_async(
+            "a ConfigMap", lambda: kube.list(CONFIG_MAPS, organisation.namespace), within=60
+        )
         assert {item["metadata"]["name"] for item in await kube.list(NAMESPACES)} == set(names)
 
 

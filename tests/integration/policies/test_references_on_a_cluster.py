@@ -119,6 +119,17 @@ def connector_version(*names: str) -> Spec:
 ONE, TWO = {"name": "one"}, {"name": "two"}
 ITEM = {**ONE, "items": [{"key": "main.py", "path": "main.py"}]}
 PART = {**ONE, "key": "openapi.json"}
+MOUNTED: Spec = {
+    "caBundle": {"name": "ca"},
+    "volumes": [
+        {"name": "rates", "configMap": {"name": "rates"}},
+        {"name": "login", "secret": {"secretName": "login"}},
+        {
+            "name": "all",
+            "projected": {"sources": [{"configMap": {"name": "rules"}}, {"secret": {"name": "login"}}]},
+        },
+    ],
+}
 
 
 _ROWS: list[tuple[str, Spec | None, Spec, set[str]]] = [
@@ -129,6 +140,28 @@ _ROWS: list[tuple[str, Spec | None, Spec, set[str]]] = [
     ("Project", project(ONE, TWO), project(TWO), set()),
     ("Project", project(ONE), project(ONE, TWO), {"two"}),
     ("Project", project(ITEM), project(ONE), {"one"}),
+    ("Project", None, project(runtime=MOUNTED), {"ca", "rates", "rules"}),
+    (
+        "Project",
+        None,
+        project(environments=[{"name": "production", "runtime": MOUNTED}]),
+        {"ca", "rates", "rules"},
+    ),
+    ("Project", project(runtime=MOUNTED), project(runtime={**MOUNTED, "replicas": 2}), set()),
+    (
+        "Project",
+        project(runtime=MOUNTED),
+        project(environments=[{"name": "test", "runtime": MOUNTED}]),
+        set(),
+    ),
+    ("Project", project(runtime=MOUNTED), project(ONE, runtime=MOUNTED), {"one"}),
+    ("Project", project(runtime={"caBundle": ONE}), project(runtime={"caBundle": TWO}), {"two"}),
+    (
+        "Project",
+        None,
+        project(runtime={"volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Mi"}}]}),
+        set(),
+    ),
     ("ProjectVersion", None, version(ONE), {"one"}),
     ("Connector", None, connector(PART), {"one"}),
     ("Connector", None, {"name": "Orders"}, set()),

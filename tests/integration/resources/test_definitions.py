@@ -518,6 +518,7 @@ def test_the_definitions_fit_the_server_s_cost_budget_and_are_established(kubect
             "credentialgrants",
             "notificationchannels",
             "notifications",
+            "environments",
         )
     )
 

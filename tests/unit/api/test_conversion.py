@@ -598,15 +598,26 @@ VERSIONS = {
 }
 
 
+def _scale(environment: str) -> int:
+    return {"scaled": 3}.get(environment, 1)
+
+
 def _project(**spec: Any) -> dict[str, Any]:
     return {"metadata": {**SYSTEM["metadata"]}, "spec": {"name": "P", **spec}}
 
 
 def test_an_environment_before_the_operators_first_visit_is_a_draft() -> None:
-    shown = project_item(_project(), versions=VERSIONS.get)
+    shown = project_item(_project(), versions=VERSIONS.get, scale=_scale)
     assert [(item.name, item.status, item.created_at) for item in shown.environments] == [
         ("production", "draft", "2026-11-21T10:00:00Z")
     ]
+
+
+def test_an_environment_has_the_pods_it_was_scaled_to_where_the_project_sets_no_number() -> None:
+    fixed = {"name": "fixed", "runtime": {"replicas": 2}}
+    project = _project(environments=[{"name": "scaled"}, fixed, {"name": "other"}])
+    shown = project_item(project, versions=VERSIONS.get, scale=_scale).environments
+    assert [one.config.deployment_spec.replicas for one in shown] == [3, 2, 1]
 
 
 def test_an_environment_shows_what_the_operator_saw_and_what_is_deployed() -> None:
@@ -626,6 +637,7 @@ def test_an_environment_shows_what_the_operator_saw_and_what_is_deployed() -> No
     shown = project_to_rest(
         project,
         versions=VERSIONS.get,
+        scale=_scale,
         files=[("m", b"\xff")],
         deployed={"a": ([("main.py", b"1")], {"l": "1"})},
     )
@@ -687,7 +699,7 @@ def _environments_with(
         "environments": [{"name": "a", **status}],
         "conditions": conditions or [],
     }
-    return project_item(project, versions=VERSIONS.get).environments
+    return project_item(project, versions=VERSIONS.get, scale=_scale).environments
 
 
 def test_a_failed_rollout_says_why_in_one_line() -> None:
@@ -757,7 +769,7 @@ def _name(version: str | None) -> str | None:
 
 def test_a_suspended_environment_has_no_rollout() -> None:
     project = _project(environments=[{"name": "a", "version": "v", "suspended": True}])
-    assert project_item(project, versions=VERSIONS.get).environments[0].rollout is None
+    assert project_item(project, versions=VERSIONS.get, scale=_scale).environments[0].rollout is None
 
 
 def test_a_version_without_a_name_is_called_like_its_object() -> None:

@@ -39,6 +39,8 @@ def test_its_urls_take_the_values_that_it_names(key: str) -> None:
         urls = scheme.get("oauth2") or {}
         for name in urls.keys() & {"authorizeUrl", "tokenUrl", "refreshUrl"}:
             assert tenant.url(urls[name])
+        if after := urls.get("afterToken"):
+            assert tenant.url(after["url"])
 
 
 def test_the_template_for_authors_fits_the_schema(tmp_path: Path) -> None:

@@ -30,10 +30,18 @@ def project(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Pat
     return folder
 
 
-def tieline(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The command's end."""
+def tieline(
+    *arguments: str, cwd: Path | None = None, typed: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command's end; ``typed`` is its input."""
     return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+        [*COMMAND, *arguments],
+        cwd=cwd,
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 

@@ -15,6 +15,8 @@ from tests.harness.inputs.type_checkers import Check, mypy, pyright
 from tests.unit.cli.commands import project as written_project
 from tests.unit.cli.commands import tieline
 from tests.unit.cli.test_connector_modules import EVIL, STUB, check_harmless
+from tieline.cli.connector_code.descriptions import description_of
+from tieline.cli.connector_code.files import written
 from tieline.cli.connector_code.graphql_operations import description_of_documents
 from tieline.cli.connector_code.graphql_schema import operations_of, schema_of
 from tieline.cli.connector_code.module import module_of
@@ -22,6 +24,7 @@ from tieline.cli.exit_codes import CommandError
 from tieline.connectors.schemas import Schemas
 from tieline.testing import Answer, Project
 from tieline.testing.described import AnswerNotDescribedError
+from tieline_core.connectors.descriptions.importer import import_description
 
 SCHEMA = """
 scalar DateTime
@@ -171,7 +174,7 @@ class Shop:
 
     def createOrder(self, _info: Any, order: Any) -> Any:  # noqa: N802  (the field's name)
         assert order == {"reference": "A-9", "lines": [{"sku": "x", "quantity": 1}]}
-        return {"id": "9", "state": "OPEN"}
+        return {"id": "9", "state": "OPEN", "reference": "A-9"}
 
 
 @pytest.fixture
@@ -426,5 +429,51 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "There are no operations; write them to connectors/shop.graphql" in ended.stderr
     ended = tieline("connectors", "add", "shop", "--documents", "x.graphql", cwd=folder)
     assert "give it by --schema" in ended.stderr
-    ended = tieline("connectors", "import", "shop.graphqls", "--version", "1", cwd=folder)
-    assert "`tieline connectors add NAME --schema shop.graphqls`" in ended.stderr
+
+
+def test_operations_of_an_imported_schema_are_called_like_those_of_documents(tmp_path: Path) -> None:
+    result = import_description(SCHEMA.encode(), "graphql")
+    content = description_of(
+        connector={"id": "01", "name": "Shop"},
+        version={"name": "1"},
+        actions=json.loads(json.dumps(result.actions)),
+        definitions=result.definitions,
+        class_named="Shop",
+    )
+    (tmp_path / "main.py").write_text(IMPORTED)
+    (tmp_path / "connectors").mkdir()
+    (tmp_path / "connectors/shop.json").write_text(written(content))
+    (tmp_path / "connectors/shop.py").write_text(module_of(content, "shop"))
+    with Project(tmp_path) as made:
+        shop = made.connection("shop")
+        shop.on("POST", "/graphql").answer(Shop())
+        answer = made.post("/imported")
+        assert answer.status == 200, [entry.error for entry in made.logs]
+        assert answer.json() == {
+            "created": "9",
+            "listed": ["1", "2", "3", "4", "5"],
+            "wrong": ['body: "id" is a required property'],
+        }
+        assert {span.name for span in made.spans} >= {"orders", "createOrder"}
+
+
+IMPORTED = """\
+from typing import Any
+
+from connectors.shop import Shop
+from tieline import Context, Integration, InvalidCallError
+
+integration = Integration()
+
+
+@integration.webhook("imported")
+async def imported(ctx: Context) -> Any:
+    shop = Shop(ctx)
+    created = await shop.create_order({"order": {"reference": "A-9", "lines": [{"sku": "x"}]}})
+    order = created["createOrder"]
+    listed = [found["id"] async for found in shop.orders_pages({"first": 2})]
+    try:
+        await ctx.call("shop", "order", body={})
+    except InvalidCallError as error:
+        return {"created": order and order["id"], "listed": listed, "wrong": error.problems}
+"""

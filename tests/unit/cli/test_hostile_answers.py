@@ -56,11 +56,17 @@ RUN = {
     "error": {"type": ATTACK, "message": ATTACK, "upstream": {"status": ATTACK, "body": ATTACK}},
     "input": {ATTACK: ATTACK},
     "attemptHistory": [
-        {"attempt": number, "status": ATTACK, "steps": [{"name": ATTACK}], "error": {"message": ATTACK}}
+        {
+            "attempt": number,
+            "status": ATTACK,
+            "steps": [{"name": ATTACK, "child": ATTACK}],
+            "error": {"message": ATTACK},
+        }
         for number in (1, 2)
     ],
     "key": ATTACK,
     "traceId": ATTACK,
+    "parent": ATTACK,
 }
 APPROVAL = {
     "id": ID,
@@ -154,7 +160,14 @@ ANSWERS = {
     "connectors": {"items": [{"id": ID, "name": ATTACK, "updatedAt": ATTACK}]},
     "connectors/operations": {
         "items": [
-            {"connectorName": ATTACK, "name": ATTACK, "method": ATTACK, "path": ATTACK, "summary": ATTACK}
+            {
+                "connectorName": ATTACK,
+                "name": ATTACK,
+                "method": ATTACK,
+                "path": ATTACK,
+                "summary": ATTACK,
+                "graphql": ATTACK,
+            }
         ]
     },
     f"store/{ID}/kv/list": {"data": [{"key": [ATTACK, ATTACK]}]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -122,3 +123,60 @@ def test_many_runs_are_chosen_by_tag(server: Server, tieline: Tieline, runs: lis
         {"tag": ["order:N-1101"], "dryRun": True},
         {"tag": ["order:N-1101"]},
     ]
+
+
+@pytest.mark.parametrize("command", [("replay",), ("runs", "replay")])
+@pytest.mark.parametrize(
+    ("given", "name", "occurrence"),
+    [("ship", "ship", 1), ("ship#2", "ship", 2), ("#2", "#2", 1), ("a#b", "a#b", 1), ("a#2#1", "a#2", 1)],
+)
+def test_a_run_is_replayed_from_a_step(
+    server: Server,
+    tieline: Tieline,
+    runs: list[dict[str, Any]],
+    command: tuple[str, ...],
+    given: str,
+    name: str,
+    occurrence: int,
+) -> None:
+    known = server.answer
+    server.answer = lambda path: (202, RUN, {}) if path.endswith("/replay") else known(path)
+    code, shown, errors = tieline(*command, ID, "--project", "orders", "--from-step", given)
+    assert code == 0, errors
+    assert f"Run again: {ID} as {ID}" in shown
+    assert json.loads(server.bodies[-1]) == {"fromStep": {"name": name, "occurrence": occurrence}}
+
+
+@pytest.mark.parametrize("more", [("--status", "dead"), (ID, "--payload", "1")])
+def test_a_step_is_of_one_run_with_its_own_input(
+    tieline: Tieline, runs: list[dict[str, Any]], more: tuple[str, ...]
+) -> None:
+    code, _, errors = tieline("runs", "replay", *more, "--project", "orders", "--from-step", "ship")
+    assert code == 2
+    assert "--from-step" in errors
+
+
+def test_a_run_is_downloaded_for_its_owner_alone(
+    server: Server,
+    tieline: Tieline,
+    runs: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recording = {"format": 1, "id": "../../evil", "notes": ["The input is \x1b[31mnot kept"]}
+    known = server.answer
+    server.answer = lambda path: (200, recording, {}) if path.endswith("/recording") else known(path)
+    monkeypatch.chdir(tmp_path)
+    code, shown, errors = tieline("runs", "download", ID, "--project", "orders")
+    assert code == 0, errors
+    assert f"Written: run-{ID}.json" in shown
+    assert "not kept" in errors
+    assert "\x1b" not in errors
+    file = tmp_path / f"run-{ID}.json"
+    assert json.loads(file.read_text()) == recording
+    assert file.stat().st_mode & 0o077 == 0
+    other = tmp_path / "other.json"
+    assert tieline("runs", "download", ID, "--project", "orders", "-o", str(other))[0] == 0
+    assert json.loads(other.read_text()) == recording
+    code, shown, _ = tieline("runs", "download", ID, "--project", "orders", "-o", "-")
+    assert json.loads(shown) == recording

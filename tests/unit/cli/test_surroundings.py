@@ -8,7 +8,9 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -133,6 +135,16 @@ def _interrupt(_: float) -> None:
     raise KeyboardInterrupt
 
 
+def _replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], None]) -> None:
+    """For the command alone: threads that other tests have left sleep as they did."""
+    command, original = threading.current_thread(), time.sleep
+
+    def of_any_thread(pause: float) -> None:
+        (sleep if threading.current_thread() is command else original)(pause)
+
+    monkeypatch.setattr(time, "sleep", of_any_thread)
+
+
 def test_ctrl_c_while_a_rollout_is_followed_says_that_it_goes_on(
     server: Server, tieline: Tieline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +167,7 @@ def test_ctrl_c_while_a_rollout_is_followed_says_that_it_goes_on(
         )
 
     server.answer = answer
-    monkeypatch.setattr(time, "sleep", _interrupt)
+    _replace_sleep(monkeypatch, _interrupt)
     code, output, errors = tieline("rollback", "--to", "v1", "--yes")
     assert (code, output) == (130, "")
     assert "The rollout of v1 goes on without this command" in errors
@@ -183,7 +195,7 @@ def test_ctrl_c_ends_a_log_that_is_followed_and_an_api_that_is_away_does_not(
             raise KeyboardInterrupt
 
     server.answer = answer
-    monkeypatch.setattr(time, "sleep", sleep)
+    _replace_sleep(monkeypatch, sleep)
     code, output, errors = tieline("logs", "--follow")
     assert code == 130
     assert [text.split()[-1] for text in output.splitlines()] == ["one", "two"]

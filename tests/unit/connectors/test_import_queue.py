@@ -172,9 +172,9 @@ def endless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "import os, sys\n"
         "from tieline_core.connectors import child\n"
         "if os.pread(0, 7, 0) == b'endless':\n"
-        "    child.limit(memory=int(sys.argv[-2]), cpu=int(sys.argv[-1]))\n"
+        "    child.limit(memory=int(sys.argv[-3]), cpu=int(sys.argv[-2]))\n"
         "    while True: pass\n"
-        "sys.argv = sys.argv[-3:]\n"
+        "sys.argv = sys.argv[-4:]\n"
         "child.main()\n"
     )
     interpreter = tmp_path / "python"

@@ -103,6 +103,7 @@ CASES: list[tuple[str, AuthSchemeConfig, str, str, list[str] | None]] = [
     ("a certificate that is not shown", oauth2(mtlsCredentialId="c"), "warning", "no certificate is shown", None),
     ("parameters of the request", oauth2(additionalTokenParams="grant_type=x&audience=y"), "warning", "additionalTokenParams", ["grant_type"]),
     ("parameters of the redirect", oauth2(additionalAuthorizeParams="state=x&nonce=y"), "warning", "additionalAuthorizeParams", ["state"]),
+    ("a callback whose code is not signed", oauth2(authorization={"codeParameter": "auth_code", "callbackSignature": {"parameter": "hmac", "unsigned": ["auth_code", "timestamp"], "timestampParameter": "timestamp"}}), "error", "must cover the code and the time", ["auth_code", "timestamp"]),
     ("nothing is signed", unsigned(), "error", "digestInputs is empty", None),
     ("signed twice", hmac("body", "body"), "warning", "twice", ["body"]),
     ("no digest inputs of a preset", scheme("hmac", preset="stripe", toleranceSeconds=60), "", "", None),

@@ -127,7 +127,7 @@ def test_the_runtime_imports_only_what_the_image_holds() -> None:
             found |= {(path.name, name.partition(".")[0]) for name in names}
     missing = {(file, name) for file, name in found if name not in MODULES | sys.stdlib_module_names}
     # Imported by the command `tieline` and by the platform, never in a pod.
-    assert missing == {("connections_file.py", "yaml")}
+    assert missing == {("connections_file.py", "yaml"), ("graphql_schemas.py", "graphql")}
 
 
 def test_the_images_python_is_the_one_of_its_base() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import pytest
 
 from tests.harness.cluster.kubectl import ROOT
+from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_core.kubernetes import Kube
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources import KINDS
 from tieline_core.resources.kinds import CustomResource
@@ -17,7 +20,7 @@ KNOWN = {
 }
 ROLES = (ROOT / "deploy/helm/tieline/templates/roles.yaml").read_text(encoding="utf-8")
 CONTROLLER = (ROOT / "operator/tieline_operator/controller/controller.py").read_text(encoding="utf-8")
-REST_CACHE = (ROOT / "api/tieline_api/cluster/cluster_cache.py").read_text(encoding="utf-8")
+REST_CACHES = {cache.resource for cache in ClusterCache(cast(Kube, None)).caches}
 
 
 def missing(kind: type[CustomResource]) -> list[str]:
@@ -33,7 +36,7 @@ def missing(kind: type[CustomResource]) -> list[str]:
         "operator/tieline_operator/cache/indexers.py: PRIMARY_RESOURCES": resource in PRIMARY_RESOURCES,
         "operator/tieline_operator/controller/controller.py: reconcilers": f"r.{constant}.kind:"
         in CONTROLLER,
-        "api/tieline_api/cluster/cluster_cache.py: a cache": f"cache(kube.{constant}" in REST_CACHE,
+        "api/tieline_api/cluster/cluster_cache.py: a cache": resource in REST_CACHES,
         "deploy/helm/tieline/templates/roles.yaml: a role": re.search(rf"\b{info.plural}\b", ROLES)
         is not None,
         f"docs/kinds/{info.name.lower()}.md": (ROOT / f"docs/kinds/{info.name.lower()}.md").exists(),

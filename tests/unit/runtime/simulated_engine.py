@@ -22,7 +22,7 @@ from tieline.events.engine.deliveries import Leases
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.queue import Delivery, EventsUnavailableError
-from tieline.events.retry import Retry
+from tieline.events.retry import Reject, Retry
 from tieline.events.run_cancellation import CancelledByEvent, run_cancellation
 from tieline.events.run_store import RunTakenOver
 from tieline.events.run_waits import RunWaits
@@ -389,6 +389,8 @@ class SimulatedPod:
                 await self._code(waits, attempt)
             except SuspendedRun as suspended:
                 await settlement.wait(attempt, attempt.number, suspended.until)
+            except Reject as error:
+                await settlement.dead_letter(attempt, error)
             except CancelledByEvent:
                 await settlement.cancel(attempt)
             else:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.fast
 
 HEAD = """
 from datetime import timedelta
-from tieline import CancelOn, Context, Event, Integration, Retry, SyncContext
+from tieline import CancelOn, ChildRunError, Context, Event, Integration, Retry, SyncContext
 
 integration = Integration()
 integration.waits_for("paid", match=["orderId"])
@@ -63,6 +63,29 @@ def test_a_sleeping_run_is_cancelled_and_names_the_event(loaded: Loaded) -> None
         "the other order sleeps on"
     )
     assert project.module.done == ["began", "began", "slept"]
+    assert project.waiting_events == 0
+
+
+def test_a_cancelled_child_ends_the_wait_of_its_parent(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("parent")
+async def parent(ctx: Context, event: Event) -> None:
+    try:
+        await ctx.run("sleeps", {"orderId": event.payload["orderId"]})
+    except ChildRunError as error:
+        done.append(error.status)
+""")
+    project.publish("parent", {"orderId": 7})
+    project.run_events()
+    by = project.publish("order.cancelled", {"orderId": 7})
+    attempts = project.run_events()
+    assert statuses(attempts) == [
+        ("order.cancelled", "succeeded"),
+        ("sleeps", "cancelled"),
+        ("parent", "succeeded"),
+    ]
+    assert attempts[1].error == f"Cancelled by the event order.cancelled (run {by})"
+    assert project.module.done == ["began", "cancelled"]
     assert project.waiting_events == 0
 
 

@@ -148,3 +148,28 @@ async def test_an_event_that_a_pod_began_with_may_have_steps() -> None:
     delivery = await keys._delivery(lease, KEYED.key_hash, head, crashed=False, may_have_state=True)
     assert delivery is not None
     assert delivery.metadata.has_steps, "so that it stays behind its key"
+
+
+async def test_a_pod_that_died_before_its_waits_began_excuses_one_crash() -> None:
+    saved: list[tuple[int, bool]] = []
+
+    class Runs:
+        async def state(self, run: str) -> RunState:
+            return RunState(KEYED, 0, begins_waits=not saved, number=1)
+
+        async def save_state(self, metadata: EventMetadata, until: float, *, begins_waits: bool) -> None:
+            saved.append((metadata.interruptions, begins_waits))
+
+    storage = _Storage(_Engine())
+    storage.runs = Runs()  # type: ignore[assignment]
+    keys = KeyedEvents(storage, Leases(storage.connection, seconds=30))
+    head = Msg(None, headers={HEADER: KEYED.header(), "Nats-Sequence": "1"})  # type: ignore[arg-type]
+    lease: Any = None
+    counted = []
+    for _ in range(3):
+        delivery = await keys._delivery(lease, KEYED.key_hash, head, crashed=True, may_have_state=True)
+        assert delivery is not None
+        counted.append(await delivery.interruptions())
+        await delivery.begins(counted[-1])
+    assert counted == [0, 1, 1], "the metadata of this test's state stays as it is"
+    assert saved == [(0, False), (1, False), (1, False)]

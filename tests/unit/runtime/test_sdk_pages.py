@@ -1,6 +1,7 @@
 """The examples of docs/sdk/ do what the pages say."""
 
 import ast
+import base64
 import dataclasses
 import json
 import os
@@ -23,7 +24,10 @@ from tieline import Retry
 from tieline.cli.type_stubs import variables_types
 from tieline.configuration.api_tokens import AccessTokens
 from tieline.configuration.snapshot import Connection
+from tieline.server.sleeper_replay import SleeperReplay
+from tieline.server.sleeping_runs import SleepingRun, sleeping_run
 from tieline.testing import ApprovalRefusedError, AskedApproval, Project
+from tieline.testing.isolation import loaded
 from tieline_protocol.runtime_image import HOLDS
 
 FOLDER = Path(__file__).parents[3] / "docs" / "sdk"
@@ -78,6 +82,8 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def approved_refund": test_a_refund_is_paid_once_somebody_approves_it,
         "async def order_reminded": test_nobody_is_reminded_of_a_cancelled_order,
         "async def trip_planned": test_offers_are_asked_for_side_by_side,
+        "async def subscription_ordered": test_a_subscription_is_charged_with_and_without_the_patch,
+        "def test_subscriptions_from": test_a_subscription_is_charged_with_and_without_the_patch,
         "async def deliver": test_the_pages_test_of_a_delivery_passes,
         "def test_an_erp_that_is_away": test_the_pages_test_of_a_delivery_passes,
         "async def trip_ordered": test_a_trip_is_cancelled_in_reverse_when_a_part_is_refused,
@@ -214,7 +220,9 @@ def test_a_report_is_the_users_with_the_file_of_the_page(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_KEY", "key-of-the-desk")
-    project = serve(example("async def report"), connections__yaml=example("SHOP_KEY", "yaml"))
+    project = serve(
+        example("async def report(ctx: Context) -> dict"), connections__yaml=example("SHOP_KEY", "yaml")
+    )
     shop = project.connection("shop")
     shop.on("GET", "/orders").answer(json={"orders": ["A-1"]})
     assert project.get("/report", user="ann").json() == {"for": "ann", "orders": ["A-1"]}
@@ -332,6 +340,21 @@ def test_a_credit_has_the_limit_that_finance_has_approved(serve: Serve) -> None:
     ]
 
 
+def test_a_shipped_order_reports_its_invoice(serve: Serve) -> None:
+    project = serve(example("async def order_shipped("))
+    erp, chat = project.connection("erp"), project.connection("chat")
+    erp.on("PUT", "/invoices/A-1").answer(json={"number": "INV-7"})
+    erp.on("PUT", "/invoices/A-2").answer(404)
+    chat.on("POST", "/messages").answer(204)
+    for order in ("A-1", "A-2"):
+        project.publish("order.shipped", {"id": order, "customer": order})
+    project.run_events()
+    project.advance(timedelta(days=1))
+    texts = [request.json()["text"] for request in chat.requests]
+    assert texts[0] == "Invoice INV-7 for A-1"
+    assert texts[1].startswith("No invoice for A-2, see run ")
+
+
 def test_a_refund_is_paid_once_somebody_approves_it(serve: Serve) -> None:
     project = serve(example("async def approved_refund"))
     chat, bank = project.connection("chat"), project.connection("bank")
@@ -384,6 +407,59 @@ def test_offers_are_asked_for_side_by_side(serve: Serve) -> None:
     project.advance(timedelta(minutes=5))
     assert hotels.requests[-1].json() == {"place": "oslo", "price": 80}
     assert [request.path for request in hotels.requests].count("/offers/rome") == 1
+
+
+def test_a_subscription_is_charged_with_and_without_the_patch(serve: Serve) -> None:
+    project = serve(example("async def subscription_ordered"))
+    erp, bank = project.connection("erp"), project.connection("bank")
+    erp.on("GET", "/stock/tea").answer(json={"left": 7})
+    erp.on("PUT", "/reservations/A-2").answer(204)
+    bank.on("PUT", "/charges/A-2").answer(204)
+    project.publish("subscription.ordered", {"id": "A-2", "product": "tea"})
+    project.advance(timedelta(days=15))
+    assert [request.path for request in erp.requests] == ["/stock/tea", "/reservations/A-2"]
+    module: dict[str, Callable[[Project], None]] = {}
+    exec(compile(example("def test_subscriptions_from"), "docs/sdk/deploying.md", "exec"), module)
+    erp.requests.clear()
+    bank.requests.clear()
+    module["test_subscriptions_from_before_the_patch_are_charged"](project)
+
+
+async def test_a_migration_of_steps_is_judged_as_the_page_says(tmp_path: Path) -> None:
+    migrated = example("async def subscription_ordered")
+    patch = '    if await ctx.patched("check the stock"):\n        await ctx.step("check"'
+    assert patch in migrated
+    verdicts = []
+    for code in (migrated.replace(patch, '    await ctx.step("check"'), migrated):
+        (tmp_path / "main.py").write_text(code)
+        with loaded(tmp_path) as (_, tasks):
+            replay = SleeperReplay(tmp_path, tasks)
+            verdicts.append((await replay.replay(subscription_that_sleeps())).verdict)
+            replay.close()
+    assert verdicts == ["stops", "continues"]
+
+
+def subscription_that_sleeps() -> SleepingRun:
+    """A run from before the check of the stock."""
+    steps = [
+        {
+            "name": name,
+            "occurrence": 1,
+            "place": place,
+            "work": "",
+            "version": "v1",
+            "result": result,
+        }
+        for place, name, result in ((1, "reserve", "null"), (2, "sleep: until the trial ends", "1"))
+    ]
+    return sleeping_run(
+        {
+            "metadata": {"run": "01A", "kind": "event", "task": "subscription.ordered", "queued_at": 1.0},
+            "payload": base64.b64encode(b'{"id": "A-1", "product": "tea"}').decode(),
+            "steps": steps,
+            "outcomes": [],
+        }
+    )
 
 
 def test_the_pages_test_of_a_delivery_passes(serve: Serve) -> None:

@@ -86,6 +86,7 @@ class Run:
     def __init__(self) -> None:
         self._runs = MemoryRuns()
         self._attempts = 0
+        self.now = 0
         self.did: list[str] = []
 
     async def attempt(self, script: Script, version: str) -> str:
@@ -96,7 +97,7 @@ class Run:
             "run",
             may_have_results=self._attempts > 1,
             held=lambda: True,
-            clock=lambda: 0.0,
+            clock=lambda: float(self.now),
             version=version,
         )
         try:
@@ -341,3 +342,134 @@ def test_a_proxy_is_not_asked_for_its_name() -> None:
             raise AssertionError("a request to the other side")
 
     assert work_of(Proxy(), (), {}) == work_of(Proxy(), (), {})
+
+
+async def patched(code: Code, *, at: str, answers: list[bool]) -> None:
+    """The flight, with the insurance as a patch before or after what was recorded."""
+    if at == "before":
+        answers.append(await code.steps.patched("insurance"))
+    await code.step("book", "flight")
+    if at == "between":
+        answers.append(await code.steps.patched("insurance"))
+    await code.steps.sleep("until the day", 60)
+    if at == "after":
+        answers.append(await code.steps.patched("insurance"))
+
+
+@pytest.mark.parametrize(("at", "answer"), [("before", False), ("between", False), ("after", True)])
+async def test_patched_is_false_where_recorded_steps_have_passed(at: str, answer: bool) -> None:
+    run, answers = Run(), list[bool]()
+    await run.attempt(flight, "v1")
+    run.now = 61
+    for version in ("v2", "v2", "v3"):
+        await run.attempt(partial(patched, at=at, answers=answers), version)
+    assert answers == [answer] * 3
+    assert len(run.did) == 1
+
+
+@pytest.mark.parametrize("at", ["before", "between", "after"])
+async def test_a_run_that_began_patched_stays_so(at: str) -> None:
+    run, answers = Run(), list[bool]()
+    for now, version in ((0, "v2"), (61, "v2"), (61, "v3")):
+        run.now = now
+        await run.attempt(partial(patched, at=at, answers=answers), version)
+    assert set(answers) == {True}
+
+
+async def test_a_patch_in_a_loop_keeps_its_first_answer() -> None:
+    async def old(code: Code) -> None:
+        await code.step("a")
+        await code.steps.sleep("pause", 60)
+
+    answers = []
+
+    async def new(code: Code) -> None:
+        for name in ("a", "b", "c"):
+            answers.append(await code.steps.patched("loop"))
+            await code.step(name)
+            if name == "a":
+                await code.steps.sleep("pause", 60)
+
+    run = Run()
+    await run.attempt(old, "v1")
+    run.now = 61
+    assert await run.attempt(new, "v2") == "ended"
+    assert answers == [False] * 3
+
+
+async def test_patches_can_be_added_and_removed_later() -> None:
+    answers: list[tuple[str, bool]] = []
+
+    async def code_with(code: Code, *, patches: tuple[str, ...]) -> None:
+        answers.extend([(name, await code.steps.patched(name)) for name in patches])
+        await code.steps.sleep("pause", 60)
+
+    run = Run()
+    await run.attempt(partial(code_with, patches=("one",)), "v1")
+    await run.attempt(partial(code_with, patches=("one", "two")), "v2")
+    run.now = 61
+    assert await run.attempt(partial(code_with, patches=()), "v3") == "ended"
+    assert answers == [("one", True), ("one", True), ("two", False)]
+
+
+async def test_a_patch_after_recorded_patches_alone_is_new() -> None:
+    answers = []
+
+    async def first(code: Code) -> None:
+        await code.steps.patched("one")
+        raise RuntimeError("away")
+
+    async def second(code: Code) -> None:
+        answers.append(await code.steps.patched("two"))
+
+    run = Run()
+    await run.attempt(first, "v1")
+    await run.attempt(second, "v2")
+    assert answers == [True]
+
+
+async def test_steps_side_by_side_of_older_code_count_as_passed() -> None:
+    answers = []
+
+    async def old(code: Code) -> None:
+        await asyncio.gather(code.step("a"), code.step("b", fails=True))
+
+    async def new(code: Code) -> None:
+        answers.append(await code.steps.patched("sides"))
+        await asyncio.gather(code.step("a"), code.step("b"))
+
+    run = Run()
+    await run.attempt(old, "v1")
+    await run.attempt(new, "v2")
+    assert answers == [False]
+
+
+async def test_an_alert_before_the_patch_is_reached_is_no_older_code() -> None:
+    answers = []
+
+    async def code(code: Code, *, away: bool) -> None:
+        try:
+            if away:
+                raise RuntimeError("away")
+        except RuntimeError:
+            await code.step("alert")
+            raise
+        answers.append(await code.steps.patched("new"))
+
+    run = Run()
+    await run.attempt(partial(code, away=True), "v2")
+    await run.attempt(partial(code, away=False), "v2")
+    assert answers == [True]
+
+
+async def test_an_answer_of_patched_is_awaited_before_it_is_used() -> None:
+    context = cast(Context, SimpleNamespace(steps=None))
+    with pytest.raises(TypeError, match="needs await"):
+        bool(Context.patched(context, "name"))
+
+
+@pytest.mark.parametrize("name", ["", "n" * 191, 7])
+async def test_names_of_patches_are_bounded(name: Any) -> None:
+    steps = RunSteps(MemoryRuns(), "run", may_have_results=False, held=lambda: True, clock=lambda: 0.0)
+    with pytest.raises(ValueError, match="The name of a patch"):
+        await steps.patched(name)

@@ -76,6 +76,7 @@
       body: JSON.stringify(body),
       credentials: "same-origin", // the cookie that ties the authorisation to this browser
       cache: "no-store",
+      signal: AbortSignal.timeout(60_000),
     });
     const text = await response.text();
     const found = text ? JSON.parse(text) : {};

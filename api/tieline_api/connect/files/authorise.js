@@ -16,6 +16,7 @@ async function begin(event) {
       body: JSON.stringify({ token, state }),
       credentials: "same-origin",
       cache: "no-store",
+      signal: AbortSignal.timeout(60_000),
     });
     const body = await response.json();
     if (!response.ok) throw new Error(body.fields?.[0]?.message || body.message);

@@ -15,6 +15,7 @@ async function brandOf() {
   try {
     const response = await fetch(new URL(`../brand/${organisation}`, window.location.href), {
       credentials: "omit",
+      signal: AbortSignal.timeout(10_000),
     });
     return response.ok ? await response.json() : {};
   } catch {
@@ -57,4 +58,7 @@ async function start() {
 }
 
 product.arrive();
-void start().catch(() => {});
+void start().catch(() => {
+  const t = textsIn({}, languageOf({}, navigator.languages));
+  showEnd(t("title"), t("failed"));
+});

@@ -21,7 +21,7 @@ _TAGS = (
 COLUMNS = (
     "runs.id, runs.environment, kind, task, status, runs.attempt, runs.queued, attempts, user, activation_id, version, "
     f"key, shared_key, event_id, started, ended, next_attempt, discarded, error, trace_id, replay_of, ({REPLAYS}), "
-    f"nullif(input_at, 0), direct, issue, ({_TAGS})"
+    f"nullif(input_at, 0), direct, issue, parent, ({_TAGS})"
 )
 
 
@@ -30,7 +30,7 @@ def run_of_row(row: Sequence[Any]) -> Run:
     (
         identifier, environment, kind, task, status, attempt, queued, most, user, activation_id, version, key,
         shared_key, event_id, started, ended, next_attempt, discarded, error, trace_id, replay_of, replayed_by,
-        input_at, direct, issue, tags,
+        input_at, direct, issue, parent, tags,
     ) = row  # fmt: skip
     return Run(
         id=identifier,
@@ -58,5 +58,6 @@ def run_of_row(row: Sequence[Any]) -> Run:
         input_at=input_at,
         direct=bool(direct),
         issue=issue,
+        parent=parent,
         tags=dict(sorted(orjson.loads(tags).items())),
     )

@@ -12,7 +12,9 @@ class ImportResult:
     digest: str
     """SHA-256 of the description's bytes."""
     openapi: str
-    """The description's own format: 2.0, 3.0, 3.1 or 3.2."""
+    """The description's own version: 2.0, 3.0, 3.1 or 3.2; empty for GraphQL."""
+    format: str = "openapi"
+    """openapi or graphql."""
     title: str = ""
     """The API's name."""
     description: str = ""
@@ -41,6 +43,7 @@ class ImportResult:
         return {
             "digest": self.digest,
             "openapi": self.openapi,
+            "format": self.format,
             "title": self.title,
             "description": self.description,
             "documentationUrl": self.documentation_url,

@@ -15,14 +15,50 @@ from tieline_core.objects import Json
 
 MAX_BYTES = 64 * 1024 * 1024
 """The largest description that is read."""
+MAX_GRAPHQL_BYTES = 16 * 1024 * 1024
+"""The largest schema of GraphQL."""
 _MAX_URL = 2048
 _MAX_VARIABLES = 64
 
 
-def import_description(data: bytes) -> ImportResult:
-    """The result of importing a description; raises UnreadableDescription when there is none in ``data``."""
+def import_description(data: bytes, format: str = "openapi") -> ImportResult:
+    """The result of importing a description; raises UnreadableDescription when there is none in ``data``.
+
+    ``format`` is openapi or graphql.
+    """
     if len(data) > MAX_BYTES:
         raise DescriptionTooLarge(f"The description has more than {MAX_BYTES // 1024 // 1024} MiB: split it")
+    return _import_graphql(data) if format == "graphql" else _import_openapi(data)
+
+
+def _import_graphql(data: bytes) -> ImportResult:
+    # graphql-core takes a tenth of a second to load, which OpenAPI does not need.
+    from tieline_core.connectors.descriptions import graphql  # noqa: PLC0415
+
+    if len(data) > MAX_GRAPHQL_BYTES:
+        raise DescriptionTooLarge(
+            f"The schema has more than {MAX_GRAPHQL_BYTES // 1024 // 1024} MiB: split it"
+        )
+    findings = ImportFindings()
+    read = graphql.read_graphql(data)
+    # Only its ids and its bounds: a schema has no references.
+    places = Document(
+        {"openapi": "3.1.0"}, digest=hashlib.sha256(data).hexdigest(), findings=findings, size=len(data)
+    )
+    definitions, actions = graphql.operations(read, places)
+    findings.info("A GraphQL schema names no server: the base URL is the endpoint, such as https://…/graphql")
+    return ImportResult(
+        digest=places.digest,
+        openapi="",
+        format="graphql",
+        description=(read.schema.description or "")[:2048],
+        definitions=definitions,
+        actions=actions,
+        messages=findings.messages(),
+    )
+
+
+def _import_openapi(data: bytes) -> ImportResult:
     findings = ImportFindings()
     digest, size = hashlib.sha256(data).hexdigest(), len(data)
     root, text = read(data, findings)

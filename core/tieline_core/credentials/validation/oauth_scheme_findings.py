@@ -229,14 +229,14 @@ def _authorization(authorization: AuthorizationDialect) -> Iterator[SchemeFindin
             "ends the oldest; connect each account once, or with a client of its own",
         )
     if authorization.callback_signature:
-        yield from _callback_signature(authorization.callback_signature)
+        yield from _callback_signature(authorization.callback_signature, authorization.code_parameter)
     known = authorization.prompts
     unknown = [one for one in authorization.prompt.split() if known and one not in known]
     if unknown:
         yield error("Contradiction", "prompt has values that prompts does not list; add them there", unknown)
 
 
-def _callback_signature(signature: CallbackSignature) -> Iterator[SchemeFinding]:
+def _callback_signature(signature: CallbackSignature, code_parameter: str) -> Iterator[SchemeFinding]:
     if signature.max_age and not signature.timestamp_parameter:
         yield error(
             "AuthSchemeIncomplete",
@@ -246,6 +246,13 @@ def _callback_signature(signature: CallbackSignature) -> Iterator[SchemeFinding]
         yield error(
             "Contradiction",
             "callbackSignature expects values of parameters that it lists as unsigned; take them off unsigned",
+            unsigned,
+        )
+    needed = {code_parameter, signature.timestamp_parameter}
+    if unsigned := [name for name in signature.unsigned if name in needed]:
+        yield error(
+            "Contradiction",
+            "callbackSignature must cover the code and the time; take them off unsigned",
             unsigned,
         )
 

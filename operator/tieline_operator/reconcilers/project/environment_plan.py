@@ -34,6 +34,7 @@ from tieline_operator.workload import manifests
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.inputs import Workload, merged_runtime
 from tieline_operator.workload.packages import installer_objects, job, lock_file, packages_of
+from tieline_operator.workload.placement import PodPlacement, pod_placement
 from tieline_operator.workload.pod_template import REVISION_ANNOTATION
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
@@ -41,9 +42,11 @@ from tieline_operator.workload.secret_variables import SecretVariables, secret_v
 
 VARIABLE_MISSING = "SecretVariableMissing"
 """The reason where an environment variable cannot come from its Secret."""
+PLACEMENT_REFUSED = "PlacementRefused"
+"""The reason where pods may not run as the project says."""
 VERSION_NOT_FOUND = "VersionNotFound"
 TEMPLATE_NOT_FOUND = "TemplateNotFound"
-_MAY_BE_LATE = frozenset({VARIABLE_MISSING, VERSION_NOT_FOUND, TEMPLATE_NOT_FOUND})
+_MAY_BE_LATE = frozenset({VARIABLE_MISSING, PLACEMENT_REFUSED, VERSION_NOT_FOUND, TEMPLATE_NOT_FOUND})
 """Something that a deploy needs is not in the caches. It may have been created a moment before: each kind has its own
 watch, and they are not in step."""
 _LATE_SECONDS = 2.0
@@ -103,13 +106,22 @@ def plan_environment(
     )
     if environment.choice.draft:
         gone = tuple(Deletion.of(resource, obj) for resource, obj in environment.children.items())
-        return EnvironmentPlan(desired=desired, actual=actual, deletions=gone)
+        shown = _environment_child(environment, _workload(observed, environment, spec))
+        return EnvironmentPlan(desired=desired, actual=actual, children=(shown,), deletions=gone)
     target = _target(observed, environment, spec, current)
     workload = _workload(observed, environment, spec)
     variables = _secret_variables(observed, environment, workload)
-    workload = replace(workload, secret_variables=variables.given)
+    placement = _pod_placement(observed, environment, workload)
+    workload = replace(
+        workload,
+        secret_variables=variables.given,
+        placement=placement.effective,
+        mounted_secrets=placement.secrets,
+    )
     if variables.problems and not target.problem:
         target = replace(target, problem=Failure(VARIABLE_MISSING, variables.problem))
+    if placement.problems and not target.problem:
+        target = replace(target, problem=Failure(PLACEMENT_REFUSED, placement.problem))
     if environment.address_conflict and not target.problem:
         target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
     late_after = _late_after(target, actual.previous, now)
@@ -134,7 +146,9 @@ def plan_environment(
         workload,
         target,
         now,
-        held=bool(variables.problems) and not variables.withdrawn and workload.replicas > 0,
+        keep_deployment=bool(variables.problems or placement.problems)
+        and not (variables.withdrawn or placement.withdrawn)
+        and workload.replicas > 0,
     )
 
 
@@ -146,9 +160,9 @@ def _with_manifests(
     target: Target,
     now: datetime,
     *,
-    held: bool,
+    keep_deployment: bool,
 ) -> EnvironmentPlan:
-    """``held`` leaves the Deployment as it is: new pods would lack a variable."""
+    """``keep_deployment``: new pods would lack a variable, or run where they should not."""
     objects: dict[Resource, Manifest] = {
         r.SERVICE_ACCOUNTS: manifests.service_account(workload),
         r.NETWORK_POLICIES: manifests.network_policy(workload),
@@ -159,7 +173,7 @@ def _with_manifests(
         objects[r.ENGINE_SECRETS], renew_after = environment_secret(
             workload, observed.engine_signer, environment.children.get(r.ENGINE_SECRETS), now
         )
-    version = None if held else _to_run(observed, environment, target)
+    version = None if keep_deployment else _to_run(observed, environment, target)
     running = _packages(observed, environment, version) if version else NO_PACKAGES
     installs = [
         (plan, of)
@@ -205,7 +219,11 @@ def _with_manifests(
     return replace(
         planned,
         desired=desired,
-        children=(*children, *_installers(observed, environment, workload, installs)),
+        children=(
+            _environment_child(environment, workload),
+            *children,
+            *_installers(observed, environment, workload, installs),
+        ),
         deletions=(*deletions, *_unused_installers(environment, installs)),
         renew_after=renew_after,
         packages_recheck=target.packages.recheck_after,
@@ -361,7 +379,7 @@ def _late_after(target: Target, previous: EnvironmentStatus | None, now: datetim
 def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
     project, config = observed.project, observed.config
     runtime = merged_runtime(project.spec.runtime, spec.runtime)
-    replicas = 1 if runtime.replicas is None else runtime.replicas
+    replicas = _scaled(environment) if runtime.replicas is None else runtime.replicas
     identifier = environment_id(project.id, spec.name)
     name = environment.workload
     return Workload(
@@ -394,11 +412,38 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
     )
 
 
+def _environment_child(environment: ObservedEnvironment, workload: Workload) -> Child:
+    return Child(
+        resource=r.ENVIRONMENTS, desired=manifests.environment(workload), actual=environment.environment
+    )
+
+
+def _scaled(environment: ObservedEnvironment) -> int:
+    """The number of pods that somebody has set on the Environment."""
+    if environment.environment is None:
+        return 1
+    replicas: int = environment.environment["spec"].get("replicas", 1)
+    return replicas
+
+
 def _secret_variables(
     observed: ObservedProject, environment: ObservedEnvironment, workload: Workload
 ) -> SecretVariables:
     return secret_variables(
         workload.runtime,
+        project=workload.project,
+        environment=workload.environment,
+        secrets=observed.secrets,
+        deployment=environment.children.get(r.DEPLOYMENTS),
+    )
+
+
+def _pod_placement(
+    observed: ObservedProject, environment: ObservedEnvironment, workload: Workload
+) -> PodPlacement:
+    return pod_placement(
+        workload.runtime,
+        observed.placement_policy,
         project=workload.project,
         environment=workload.environment,
         secrets=observed.secrets,

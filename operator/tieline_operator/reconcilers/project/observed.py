@@ -51,6 +51,8 @@ class ObservedEnvironment:
     """The name of all its objects."""
     children: Mapping[Resource, Object]
     """Its objects of that name, without those of other owners."""
+    environment: Object | None = None
+    """Its Environment."""
     pods: Sequence[Object] = ()
     templates: frozenset[str] = frozenset()
     """Names of its connection templates."""
@@ -90,7 +92,9 @@ class ObservedProject:
     """The ConfigMaps that hold versions' files, by name (metadata only)."""
     environments: Mapping[str, ObservedEnvironment]
     secrets: Mapping[str, SecretFacts] = field(default_factory=dict)
-    """By name: what is known of the Secrets that environment variables come from."""
+    """By name: what is known of the Secrets that environment variables and volumes come from."""
+    placement_policy: str = ""
+    """What an administrator sets about the organisation's pods, as the annotation of its Namespace has it."""
     connector: Object | None = None
     """The project's connector."""
     packages: ObservedPackages = field(default_factory=ObservedPackages)

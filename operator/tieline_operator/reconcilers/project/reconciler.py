@@ -19,6 +19,7 @@ from tieline_core.identity.names import (
     ENVIRONMENT_LABEL,
     INSTANCE_LABEL,
     engine_credentials_name,
+    environment_object_name,
     label_value,
     packages_name,
     workload_name,
@@ -30,7 +31,9 @@ from tieline_core.kubernetes.resources import (
     CONNECTION_TEMPLATES,
     CONNECTORS,
     DEPLOYMENTS,
+    ENVIRONMENTS,
     JOBS,
+    NAMESPACES,
     NETWORK_POLICIES,
     PODS,
     PROJECT_VERSIONS,
@@ -74,6 +77,8 @@ from tieline_operator.reconcilers.uniqueness import cross_organisation_id_confli
 from tieline_operator.sources.flux_sources import Pending
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.packages import JOB_LABEL
+from tieline_operator.workload.placement import referenced_secrets as mounted_secrets
+from tieline_operator.workload.placement_policy import placement_annotation
 from tieline_operator.workload.pods import Failure, deployed_version
 from tieline_operator.workload.secret_variables import referenced_secrets
 
@@ -162,12 +167,13 @@ class ProjectReconciler:
             analyses=await self._analyses(key, versions, environments, source),
             config_maps=packs,
             environments=environments,
-            secrets=await secret_facts(cache, cache[SECRETS], namespace, _secrets_of_variables(project)),
+            secrets=await secret_facts(cache, cache[SECRETS], namespace, _secrets_of_code(project)),
+            placement_policy=placement_annotation(cache[NAMESPACES].get(None, namespace)),
             connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
             packages=self._packages(cache, namespace, label, versions),
             applied_by=applied_by(obj)[:MAX_RELEASE_TEXT],
             orphaned_children=_orphaned_children(
-                cache, project, label, {item.workload for item in environments.values()}
+                cache, project, label, {name: item.workload for name, item in environments.items()}
             ),
         )
 
@@ -267,10 +273,15 @@ class ProjectReconciler:
         return analyses
 
 
-def _secrets_of_variables(project: Project) -> set[str]:
-    """The names of the Secrets that environment variables of the project come from."""
+def _secrets_of_code(project: Project) -> set[str]:
+    """The names of the Secrets that environment variables and volumes of the project come from."""
     runtimes = (project.spec.runtime, *(item.runtime for item in project.spec.environments))
-    return {name for runtime in runtimes if runtime for name in referenced_secrets(runtime)}
+    return {
+        name
+        for runtime in runtimes
+        if runtime
+        for name in (*referenced_secrets(runtime), *mounted_secrets(runtime))
+    }
 
 
 def _runs_under_its_id(project: Project) -> bool:
@@ -299,11 +310,15 @@ def _environment(
         for item in cache[CONNECTION_TEMPLATES].by_index("environment", index_key)
         if not is_terminating(item)
     ]
+    shown = cache[ENVIRONMENTS].get(namespace, environment_object_name(project.name, name))
+    if shown is not None and (is_terminating(shown) or not may_write(shown, uid, labels)):
+        shown = None
     return ObservedEnvironment(
         name=name,
         choice=choice,
         workload=workload,
         children=children,
+        environment=shown,
         pods=[pod for pod in pods if _is_pod_of(pod, workload, name)],
         templates=frozenset(item["spec"]["name"] for item in templates),
         connection_problem=_connection_problem(templates),
@@ -341,9 +356,19 @@ def _is_pod_of(pod: Object, workload: str, environment: str) -> bool:
 
 
 def _orphaned_children(
-    cache: ClusterCache, project: Project, label: str, names: Collection[str]
+    cache: ClusterCache, project: Project, label: str, workloads: Mapping[str, str]
 ) -> list[tuple[Resource, Object]]:
-    return [
+    """``workloads`` are those of the environments that there are."""
+    names = set(workloads.values())
+    shown = {environment_object_name(project.name, name) for name in workloads}
+    strays = [
+        (ENVIRONMENTS, obj)
+        for obj in cache[ENVIRONMENTS].by_index("project", joined(project.namespace, project.name))
+        if obj["metadata"]["name"] not in shown
+        and not is_terminating(obj)
+        and is_owned(obj, project.metadata.uid)
+    ]
+    return strays + [
         (resource, obj)
         for resource in CHILD_RESOURCES
         for obj in cache[resource].by_index("project", label)

@@ -19,6 +19,12 @@ from tieline.configuration.project_folder import find
 if TYPE_CHECKING:
     from tieline.cli.connector_code.files import ConnectorFiles
 
+_HEAD = 256
+"""Bytes in which the answer to an introspection query shows what it is."""
+
+_MAX_NAME = 63
+"""Characters of an object's name that is made from a file's."""
+
 connectors = Commands(
     no_args_is_help=True, help="List and search connectors, import API descriptions, and add them to code."
 )
@@ -46,7 +52,13 @@ def list_connectors(
 
 @connectors.command("import")
 def import_connector(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An OpenAPI description, in JSON or YAML.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="An OpenAPI description in JSON or YAML, or a GraphQL schema: SDL, or the answer to an introspection.",
+        ),
+    ],
     *,
     version: Annotated[str, typer.Option("--version", metavar="NAME", help="The name of the new version.")],
     connector: Annotated[
@@ -56,21 +68,22 @@ def import_connector(
     platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Import an OpenAPI description as a version of a connector. Exits with 1 if it has errors."""
-    if file.suffix in (".graphql", ".graphqls", ".gql"):
-        raise UsageError(
-            "A GraphQL schema is not imported into the platform: write a typed module of your operations by "
-            f"`tieline connectors add NAME --schema {file}`"
-        )
+    """Import an API description as a version of a connector. Exits with 1 if it has errors."""
     remote = platform.client()
     content = read_file(file)
     found = find_in_pages(remote, "connector", "connectors", connector)["id"] if connector else str(ULID())
-    metadata = orjson.dumps({"format": "openapi", "version": version}).decode()
+    metadata: dict[str, str] = {"format": _format_of(file, content), "version": version}
+    if connector is None and metadata["format"] == "graphql":
+        # A schema has no title.
+        metadata["name"] = file.stem[:_MAX_NAME]
     with progress(f"Importing {file}"):
         answer = remote.request(
             "POST",
             f"/api/connect/v1/o/{remote.context.organisation}/connector/{segment(found)}/http/import",
-            fields={"metadata": metadata, "file": (file.name, content, "application/octet-stream")},
+            fields={
+                "metadata": orjson.dumps(metadata).decode(),
+                "file": (file.name, content, "application/octet-stream"),
+            },
             read_seconds=300,
         )
     messages = answer.get("messages") or []
@@ -89,6 +102,15 @@ def import_connector(
             note(f"{message.get('severity', 'finding')}: {message.get('text')}")
     if any(str(message.get("severity")).upper() == "ERROR" for message in messages):
         raise CommandError("The description has errors")
+
+
+def _format_of(file: Path, content: bytes) -> str:
+    """What is imported: a schema of GraphQL by the file's name, or as the answer to an introspection query."""
+    if file.suffix in (".graphql", ".graphqls", ".gql"):
+        return "graphql"
+    if file.suffix == ".json" and b'"__schema"' in content[:_HEAD]:
+        return "graphql"
+    return "openapi"
 
 
 @connectors.command("add")
@@ -212,7 +234,13 @@ def search_operations(
         items,
         ("connector", "operation", "method", "path", "summary"),
         lambda: [
-            (item["connectorName"], item["name"], item["method"], item["path"], item["summary"])
+            (
+                item["connectorName"],
+                item["name"],
+                item.get("graphql") or item["method"],
+                item["path"],
+                item["summary"],
+            )
             for item in items
         ],
         empty="No connector has such an operation.",

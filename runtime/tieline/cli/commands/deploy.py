@@ -24,6 +24,7 @@ from tieline.cli.options import (
 from tieline.cli.remote.client import Client, Json
 from tieline.cli.remote.lookup import environment_of, find_project, get_project, project_name
 from tieline.cli.rollout import deploy_version, first_line, follow, is_complete, show_result, stop
+from tieline.cli.sleepers import require_sleepers, require_sleepers_of_files
 from tieline.cli.terminal import Output, age, note, one_line, say, show, styled
 from tieline.configuration.project_folder import Folder, find
 from tieline_protocol.python_source import named_templates
@@ -61,7 +62,10 @@ def deploy(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and compare; change nothing.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show the lines that change.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Deploy also if nothing changed.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Deploy also if nothing changed, or runs that wait would stop."),
+    ] = False,
     image_has: Annotated[
         list[str] | None, typer.Option(metavar="MODULE", help="A module of the project's own image.")
     ] = None,
@@ -98,6 +102,8 @@ def deploy(
     before = _deployed_files(remote, target, chosen)
     changed = changes(before, files)
     show_changes(changed, before, files, whole=diff)
+    if changed:
+        require_sleepers(remote, chosen, found.code, packages=report.packages, force=force or dry_run)
     # First: the new code reads the new variables.
     _set_schema(remote, target, report.schema, dry_run=dry_run)
     if not changed and labels is None and not force and chosen["status"] == "running" and is_complete(chosen):
@@ -133,7 +139,11 @@ def promote(
     diff: Annotated[bool, typer.Option("--diff", help="Show the lines that change.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare; change nothing.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Promote also a version that does not serve in --from.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Promote also a version that does not serve in --from, or with which waiting runs stop.",
+        ),
     ] = False,
     message: MessageOption = None,
     yes: YesOption = False,
@@ -159,6 +169,7 @@ def promote(
         note(f"Nothing was deployed to {chosen['name']} (--dry-run)")
         write_plan(output, found["name"], chosen["name"], changed)
         return
+    require_sleepers_of_files(remote, chosen, after, force=force)
     confirm(f"Deploy {version['name']} of {origin['name']} to {chosen['name']}?", yes=yes)
     why = message or f"promoted from {origin['name']}"
     deploy_version(remote, found, chosen, version, message=why, wait=wait, output=output)
@@ -187,6 +198,8 @@ def rollback(
     chosen = environment_of(found, where.environment)
     versions = list(remote.pages(f"projects/{found['id']}/versions", limit=1000))
     version = _named(versions, to) if to else _healthy(versions, chosen)
+    # It says so and goes on: the way back must be open.
+    require_sleepers_of_files(remote, chosen, _files_of_version(remote, found, version), force=True)
     confirm(f"Deploy {version['name']} ({age(version['createdAt'])} old) to {chosen['name']}?", yes=yes)
     deploy_version(remote, found, chosen, version, message=message, wait=wait, output=output)
 

@@ -1,17 +1,22 @@
 """``tieline run``, ``check`` and ``types``: what needs no platform."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from tieline.cli.check import CheckReport, check, shown
-from tieline.cli.exit_codes import CommandError, ExitCode
-from tieline.cli.options import HERE, FolderArgument
+from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
+from tieline.cli.options import HERE, FolderArgument, Platform, ProjectOption
+from tieline.cli.remote.lookup import project_name
 from tieline.cli.task_list import task_lines
 from tieline.cli.terminal import safe
 from tieline.configuration.project_folder import Folder, find
+
+if TYPE_CHECKING:
+    from tieline.cli.remote.client import Client
+    from tieline.cli.sleepers import SleepersReport
 
 ConnectionsOption = Annotated[
     Path | None,
@@ -43,17 +48,30 @@ def run(
     ] = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="With --once: for this user alone.")] = None,
     payload: Annotated[str, typer.Option(metavar="JSON", help="With --once: the event's payload.")] = "{}",
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay",
+            metavar="FILE",
+            help="Run the last attempt of a run that `tieline runs download` wrote.",
+        ),
+    ] = None,
     image_has: ImageHasOption = None,
 ) -> None:
     """Serve a project on this machine, and again when its files change."""
     from tieline.cli.run import once as run_once  # noqa: PLC0415  (imported by the command that needs it)
+    from tieline.cli.run import replay as run_replay  # noqa: PLC0415
     from tieline.cli.run import run as serve  # noqa: PLC0415
 
     def found() -> Folder:
         return find(folder, connections=connections, schema=schema)
 
     modules = image_has or []
-    if once:
+    if replay is not None:
+        if once:
+            raise UsageError("--replay and --once are two ways to run something: give one of them")
+        code = run_replay(found(), replay, modules=modules)
+    elif once:
         code = run_once(found(), once, user=user, payload=_json(payload), modules=modules)
     else:
         code = serve(found, host=host, port=port, modules=modules)
@@ -76,27 +94,59 @@ def check_folder(
     load: Annotated[
         bool, typer.Option(" /--no-load", help="Do not import main.py, only look at the files.")
     ] = True,
+    sleeping: Annotated[
+        str | None,
+        typer.Option(
+            "--sleeping", metavar="ENVIRONMENT", help="Also replay the runs that wait in this environment."
+        ),
+    ] = None,
+    project: ProjectOption = None,
+    platform: Platform,
 ) -> None:
     """Find what a deploy would refuse."""
     if format not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--format")
+    found = find(folder, connections=connections, schema=schema)
     report = check(
-        find(folder, connections=connections, schema=schema),
+        found,
         labels=dict(item.partition("=")[::2] for item in label or ()),
         templates=template or (),
         modules=image_has or (),
         load=load,
     )
+    asked = None
+    if sleeping is not None and report.ok:
+        asked = _asked(platform.client(), project_name(folder, project), sleeping, found, report)
+    ok = report.ok and (asked is None or asked.ok)
     if format == "json":
-        print(orjson.dumps(_as_json(report), option=orjson.OPT_INDENT_2).decode())
+        print(orjson.dumps(_as_json(report, asked, ok=ok), option=orjson.OPT_INDENT_2).decode())
     else:
         for finding in report.findings:
             print(safe(shown(finding)))
         for line in task_lines(report.loaded) if report.loaded else ():
             print(line)
+        for line in asked.lines() if asked else ():
+            print(line)
+        print(_summary(report, asked))
+    raise typer.Exit(0 if ok else ExitCode.FAILED)
+
+
+def _asked(
+    remote: "Client", name: str, environment: str, folder: Folder, report: CheckReport
+) -> "SleepersReport":
+    """What becomes of the runs that wait. Raises CommandError."""
+    from tieline.cli.remote.lookup import environment_of, get_project  # noqa: PLC0415
+    from tieline.cli.sleepers import ask_sleepers  # noqa: PLC0415
+
+    chosen = environment_of(get_project(remote, name), environment)
+    return ask_sleepers(remote, chosen, folder.code, packages=report.packages)
+
+
+def _summary(report: CheckReport, asked: "SleepersReport | None") -> str:
+    if not report.ok:
         count = len(report.findings)
-        print("Nothing refuses a deploy" if report.ok else f"{count} {'error' if count == 1 else 'errors'}")
-    raise typer.Exit(0 if report.ok else ExitCode.FAILED)
+        return f"{count} {'error' if count == 1 else 'errors'}"
+    return "Nothing refuses a deploy" if asked is None or asked.ok else "Runs that wait would stop"
 
 
 def types(
@@ -130,9 +180,10 @@ def _json(text: str) -> Any:
         raise typer.BadParameter(f"{text!r} is not JSON: {error}", param_hint="--payload") from None
 
 
-def _as_json(report: CheckReport) -> dict[str, object]:
+def _as_json(report: CheckReport, asked: "SleepersReport | None", *, ok: bool) -> dict[str, object]:
     return {
-        "ok": report.ok,
+        "ok": ok,
+        **({} if asked is None else {"sleeping": asked.as_json()}),
         "findings": [
             {"severity": item.severity, "file": item.filename, "line": item.line, "message": item.message}
             for item in report.findings

@@ -1,6 +1,8 @@
 """``tieline runs``, ``replay`` and ``traces``."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +26,7 @@ from tieline.cli.options import (
     json_value,
 )
 from tieline.cli.remote.client import Client, Json, segment
+from tieline.cli.remote.private_files import write_private
 from tieline.cli.terminal import (
     Output,
     age,
@@ -39,7 +42,7 @@ from tieline.cli.terminal import (
     write,
 )
 
-runs = Commands(no_args_is_help=True, help="List, inspect, cancel and discard runs.")
+runs = Commands(no_args_is_help=True, help="List, inspect, replay, cancel and discard runs.")
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the runs.")]
 
@@ -126,6 +129,7 @@ def show_run(
             "trace": found.get("traceId"),
             "replay of": found.get("replayOf"),
             "replayed by": found.get("replayedBy"),
+            "parent": found.get("parent"),
             "discarded": local(found.get("discardedAt")),
             "error": f"{error['type']}: {error['message']}" if error else None,
             "issue": found.get("issueId"),
@@ -144,6 +148,35 @@ def show_run(
     elif found.get("inputBase64"):
         content = one_line(found.get("inputContentType") or "bytes")
         say(f"Input: {content}; --output json has it", style="bold")
+
+
+@runs.command("download")
+def download(
+    run: RunArgument,
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Default: run-ID.json in this folder; - for the terminal."
+        ),
+    ] = None,
+    where: InEnvironment,
+    platform: Platform,
+) -> None:
+    """Download a run that has ended as a file for `tieline run --replay FILE`."""
+    remote = platform.client()
+    found = remote.get(
+        f"projects/{where.project_id(remote)}/runs/{segment(run)}/recording", project_env=where.environment
+    )
+    if file is not None and str(file) == "-":
+        write(found, Output.JSON)
+        return
+    # The answer's id is no path.
+    target = file or Path(f"run-{run.upper()}.json" if run.isalnum() else "run.json")
+    write_private(target, f"{json.dumps(found, indent=2)}\n")
+    for one in found.get("notes") or ():
+        note(one_line(one))
+    say(f"Written: {target}")
 
 
 @runs.command("cancel")
@@ -184,6 +217,7 @@ def discard_runs(
     _act(remote, where.project_id(remote), run, "discard", filters, dry_run=dry_run, yes=yes)
 
 
+@runs.command("replay")
 def replay(
     run: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="The run's id; or filters of many.")
@@ -194,6 +228,14 @@ def replay(
         typer.Option("--payload", metavar="JSON", help="Another input: JSON, @FILE or - (standard input)."),
     ] = None,
     where: InEnvironment,
+    from_step: Annotated[
+        str | None,
+        typer.Option(
+            "--from-step",
+            metavar="STEP",
+            help="Begin at this step, with the recorded results before it: NAME, or NAME#2 for the second of a name.",
+        ),
+    ] = None,
     status: StatusOption = None,
     version: VersionOption = None,
     fits: RunFilters,
@@ -209,9 +251,22 @@ def replay(
         if run is None:
             raise UsageError("--payload needs the id of one run")
         body = {"payload": json_value(payload)}
+    if from_step is not None:
+        if run is None or payload is not None:
+            raise UsageError("--from-step needs the id of one run, and goes without --payload")
+        body = {"fromStep": _named_step(from_step)}
     _act(remote, where.project_id(remote), run, "replay", filters, dry_run=dry_run, yes=yes, body=body)
 
 
+def _named_step(text: str) -> Json:
+    """What ``--from-step`` names: of ``NAME#2`` the second step, of another text the first one of that name."""
+    name, mark, number = text.rpartition("#")
+    if mark and name and number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS:
+        return {"name": name, "occurrence": int(number)}
+    return {"name": text, "occurrence": 1}
+
+
+_MOST_DIGITS = 6
 _PAST = {"replay": "Run again", "cancel": "Cancelled", "discard": "Discarded"}
 
 
@@ -304,4 +359,6 @@ def _first_line(text: str | None) -> str:
 
 def _step(step: Json) -> str:
     recorded = " (recorded)" if step.get("recorded") else ""
-    return f"{step['name']}{recorded}{' failed' if step.get('error') else ''}"
+    number = f"#{step['occurrence']}" if step.get("occurrence", 1) != 1 else ""
+    child = f" {step['child']}" if step.get("child") else ""
+    return f"{step['name']}{number}{child}{recorded}{' failed' if step.get('error') else ''}"

@@ -46,7 +46,7 @@ def description_of(
     }
     schemas = shared(operations, limited(operations, known.used(operations)), known.names)
     for operation in operations.values():
-        if pages := pages_of(operation, schemas):
+        if pages := operation.get("pages") or pages_of(operation, schemas):
             operation["pages"] = pages
     return {
         "format": FORMAT,
@@ -144,6 +144,10 @@ def _operation(action: Mapping[str, Any], known: _Definitions) -> Json:
         "method": method if _METHOD.fullmatch(method) else "GET",
         "path": str(action["path"]),
     }
+    if graphql := action.get("graphql"):
+        result["document"] = str(graphql["document"])
+        if pages := graphql.get("pages"):
+            result["pages"] = {"kind": "graphql", "items": pages["items"], "parameter": pages["parameter"]}
     if text := str(action.get("summary") or action.get("description") or "")[:300]:
         result["summary"] = text
     parameters = [_parameter(item, known) for item in action["parameters"] if item["in"] in _LOCATIONS]

@@ -1,12 +1,11 @@
 """GraphQL operations in the form of a connector's description: schemas of their variables, and of what they select."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from graphql import (
     FieldNode,
     FragmentSpreadNode,
-    GraphQLEnumType,
     GraphQLInputObjectType,
     GraphQLInputType,
     GraphQLInterfaceType,
@@ -14,7 +13,6 @@ from graphql import (
     GraphQLNonNull,
     GraphQLObjectType,
     GraphQLOutputType,
-    GraphQLScalarType,
     GraphQLSchema,
     GraphQLUnionType,
     InlineFragmentNode,
@@ -35,18 +33,9 @@ from tieline.cli.connector_code.sharing import shared
 from tieline.cli.exit_codes import CommandError
 from tieline.connectors.description import FORMAT
 from tieline.connectors.schemas import PREFIX
+from tieline_protocol.graphql_schemas import leaf_schema, nullable, object_schema
 
-_SCALARS: Mapping[str, Json] = {
-    "Int": {"type": "integer"},
-    "Float": {"type": "number"},
-    "String": {"type": "string"},
-    "Boolean": {"type": "boolean"},
-    "ID": {"type": "string"},
-    # Of schemas' own making; everybody writes them as texts.
-    **{name: {"type": "string"} for name in ("DateTime", "Date", "Time", "URI", "URL", "HTML", "UUID")},
-}
 _MAX_TEXT = 300
-_MAX_CHOICES = 1_000
 _MAX_FIELDS = 20_000
 _Selected = dict[str, tuple[list[FieldNode], bool]]
 """By key of the answer: the fields that are put together, and whether the key may be left out."""
@@ -111,19 +100,19 @@ class _Inputs:
                 required.append(key)
         if not properties:
             return None
-        return _object(properties, required) | {"additionalProperties": False}
+        return object_schema(properties, required) | {"additionalProperties": False}
 
     def _of(self, kind: GraphQLInputType) -> Json:
         if isinstance(kind, GraphQLNonNull):
             return self._plain(kind.of_type)
-        return _nullable(self._plain(kind))
+        return nullable(self._plain(kind))
 
     def _plain(self, kind: Any) -> Json:
         if isinstance(kind, GraphQLList):
             return {"type": "array", "items": self._of(kind.of_type)}
         if isinstance(kind, GraphQLInputObjectType):
             return {"$ref": f"{PREFIX}{self._object(kind)}"}
-        return _leaf(kind)
+        return leaf_schema(kind)
 
     def _object(self, kind: GraphQLInputObjectType) -> str:
         name = self._known.get(kind.name)
@@ -134,7 +123,7 @@ class _Inputs:
                 if field.description and "$ref" not in properties[key]:
                     properties[key] = {**properties[key], "description": field.description[:_MAX_TEXT]}
             required = [key for key, field in kind.fields.items() if is_required_input_field(field)]
-            self.schemas[name] = _object(properties, required) | {"additionalProperties": False}
+            self.schemas[name] = object_schema(properties, required) | {"additionalProperties": False}
         return name
 
 
@@ -194,7 +183,7 @@ class _Selection:
     def _of(self, kind: GraphQLOutputType, nodes: list[FieldNode]) -> Json:
         if isinstance(kind, GraphQLNonNull):
             return self._plain(kind.of_type, nodes)
-        return _nullable(self._plain(kind, nodes))
+        return nullable(self._plain(kind, nodes))
 
     def _plain(self, kind: Any, nodes: list[FieldNode]) -> Json:
         if isinstance(kind, GraphQLList):
@@ -204,7 +193,7 @@ class _Selection:
             return self._fields(kind, sets)
         if isinstance(kind, GraphQLInterfaceType | GraphQLUnionType):
             return self._alternatives(kind, sets)
-        return _leaf(kind)
+        return leaf_schema(kind)
 
     def _alternatives(
         self, kind: GraphQLInterfaceType | GraphQLUnionType, sets: list[SelectionSetNode]
@@ -236,7 +225,7 @@ class _Selection:
                     properties[key]["description"] = field.description[:_MAX_TEXT]
             if not is_optional:
                 required.append(key)
-        return _object(properties, required)
+        return object_schema(properties, required)
 
     def _selected(self, kind: GraphQLObjectType, sets: list[SelectionSetNode]) -> _Selected:
         """The fields that a type's objects have in the answer. Raises CommandError for too many."""
@@ -291,27 +280,3 @@ def _with_types(schema: Json, types: list[str]) -> Json:
         for key, one in schema["properties"].items()
     }
     return {**schema, "properties": properties}
-
-
-def _nullable(schema: Json) -> Json:
-    if not schema:
-        return {}
-    members = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
-    return {"anyOf": [*members, {"type": "null"}]}
-
-
-def _object(properties: Json, required: list[str]) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        **({"required": required} if required else {}),
-    }
-
-
-def _leaf(kind: Any) -> Json:
-    if isinstance(kind, GraphQLEnumType):
-        values = list(kind.values)
-        return {"type": "string", "enum": values} if len(values) <= _MAX_CHOICES else {"type": "string"}
-    if isinstance(kind, GraphQLScalarType):
-        return dict(_SCALARS.get(kind.name, {}))
-    return {}

@@ -88,9 +88,10 @@ class Leases:
     def __init__(
         self, connection: EngineConnection, *, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """``seconds`` is how long the engine waits for a renewal: the consumers' ack wait."""
+        """``seconds`` is the consumers' ack wait."""
         self._connection = connection
-        self._seconds = seconds
+        self.seconds = seconds
+        """How long the engine waits for a renewal."""
         self._clock = clock
         self._held: set[Lease] = set()
         self.redelivered = 0
@@ -101,7 +102,7 @@ class Leases:
 
     def add(self, message: Msg) -> Lease:
         """A message that has come."""
-        lease = Lease(self._connection, message, self._clock, self._seconds)
+        lease = Lease(self._connection, message, self._clock, self.seconds)
         self._held.add(lease)
         return lease
 
@@ -112,7 +113,7 @@ class Leases:
     async def run(self) -> None:
         """Renew the leases, until cancelled."""
         while True:
-            await asyncio.sleep(self._seconds / _RENEWALS)
+            await asyncio.sleep(self.seconds / _RENEWALS)
             await asyncio.gather(*(lease.renew() for lease in self._held))
-            if self._clock() - self._connection.heard > self._seconds / (2 * _RENEWALS):
+            if self._clock() - self._connection.heard > self.seconds / (2 * _RENEWALS):
                 self._connection.ask()

@@ -1,6 +1,7 @@
 """Events with a key: one pod at a time runs a key's events, oldest first. It is the pod that holds the key's token."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Collection
 from dataclasses import replace
@@ -9,9 +10,9 @@ from nats.aio.msg import Msg
 
 from tieline.errors import reason
 from tieline.events.engine.deliveries import Lease, Leases
-from tieline.events.engine.run_storage import RELEASED
+from tieline.events.engine.run_storage import RELEASED, RunState
 from tieline.events.engine.storage import EngineStorage
-from tieline.events.queue import DeliveryHandler, EventsUnavailableError
+from tieline.events.queue import DeliveryHandler, EventsUnavailableError, QueueFullError
 from tieline.events.wait_store import OpenWait
 from tieline_common.backoff import jitter
 from tieline_protocol.event_streams import KEY_TOKEN, subject_parts
@@ -42,6 +43,10 @@ class KeyedEvents:
             if lease.deliveries > 1:
                 # Whoever had it may still be on the way to acknowledge it, so it is not the one to hold.
                 self._leases.redelivered += 1
+                # If this pod dies before it has stored the next token, that comes soon, and not when a run's wait ends.
+                soon = self._storage.clock() + self._leases.seconds + lease.engine_ahead
+                with contextlib.suppress(QueueFullError):
+                    await self._storage.schedule_token(key_hash, soon)
                 await lease.acknowledge()
                 await self._storage.publish_token(key_hash, {_CRASHED: "1"})
                 return
@@ -135,9 +140,7 @@ class KeyedEvents:
                     await storage.schedule_token(key_hash, storage.clock())
                 await storage.remove_if_cancelled(metadata.run, storage.streams.waiting_key(key_hash))
                 return None
-        delivery = KeyedDelivery(
-            storage, lease, key_hash, sequence, metadata, head.data, has_state=state is not None
-        )
+        delivery = KeyedDelivery(storage, lease, key_hash, sequence, metadata, head.data, state=state)
         if crashed:
             # The pod that had the token died, most likely with this event.
             delivery.metadata = replace(metadata, interruptions=metadata.interruptions + 1)
@@ -156,13 +159,14 @@ class KeyedDelivery:
         metadata: EventMetadata,
         payload: bytes,
         *,
-        has_state: bool,
+        state: RunState | None,
     ) -> None:
         self._storage = storage
         self._lease = lease
         self.key_hash = key_hash
-        self._has_state = has_state
-        self._was_released = metadata.interruptions == RELEASED
+        self._has_state = state is not None
+        self._is_forgiven = metadata.interruptions == RELEASED or (state is not None and state.begins_waits)
+        """Whether what is kept excuses the death of the pod before this one. It excuses one."""
         self.sequence = sequence
         self.metadata = metadata
         self.payload = payload
@@ -187,7 +191,7 @@ class KeyedDelivery:
 
     async def begins(self, interruptions: int) -> None:
         """See Delivery."""
-        if interruptions or self._was_released:
+        if interruptions or self._is_forgiven:
             await self._save_state(replace(self.metadata, interruptions=interruptions), 0)
 
     async def done(self) -> None:
@@ -204,7 +208,9 @@ class KeyedDelivery:
         await storage.schedule_token(self.key_hash, until + self._lease.engine_ahead)
         if waits:
             await storage.waits.begin(waits)
-            await storage.runs.waits_have_begun(metadata.run)
+            if self.held:
+                # Else the state may be that of another pod, whose waits have not begun.
+                await storage.runs.waits_have_begun(metadata.run)
         waiting = storage.streams.waiting_key(self.key_hash)
         if await storage.remove_if_cancelled(metadata.run, waiting):
             await self.done()

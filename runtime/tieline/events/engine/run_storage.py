@@ -17,8 +17,9 @@ from tieline.events.engine.stored_messages import (
 from tieline.events.queue import EventsUnavailableError
 from tieline.events.run_store import Interruption, KeptStep, RunTakenOver, StepPlace, StepsClaim
 from tieline_engine.refusals import WRONG_SEQUENCE
-from tieline_protocol.event_streams import EXPECTED_SEQUENCE, TTL, subject_parts
+from tieline_protocol.event_streams import EXPECTED_SEQUENCE, STEP_HEADER, TTL, subject_parts
 from tieline_protocol.events import HEADER, EventMetadata
+from tieline_protocol.kept_results import STEPS_TTL, step_header
 
 logger = logging.getLogger("tieline.events")
 
@@ -26,12 +27,8 @@ _EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
 """The header with another subject than the message's own, which may have wildcards."""
 UNTIL_HEADER = "Tieline-Until"
 _WAITS_HEADER = "Tieline-Waits"
-_STEP_HEADER = "Tieline-Step"
-"""Has the step's name, hash of work and version, as JSON in ASCII."""
 _STEP_PARTS = 4
 """Parts of a step's subject after that of its run."""
-STEPS_TTL = "1440h"
-"""Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
 _ENDED_TTL = "1h"
 _INTERRUPTION_TTL = "24h"
 RELEASED = -1
@@ -108,8 +105,8 @@ class RunStorage:
         """See RunStore."""
         subject = self._streams.step(run, step.name, step.occurrence, place=step.place)
         claimed = {_EXPECTED_SUBJECT: self._streams.steps_claim(run), EXPECTED_SEQUENCE: str(claim.number)}
-        about = json.dumps({"name": step.name, "work": step.work, "version": step.version})
-        if await self._save_of_step(subject, step.result, {**claimed, _STEP_HEADER: about}) is None:
+        about = step_header(step.name, work=step.work, version=step.version)
+        if await self._save_of_step(subject, step.result, {**claimed, STEP_HEADER: about}) is None:
             raise RunTakenOver
 
     async def _save_of_step(self, subject: str, content: bytes, expected: Mapping[str, str]) -> int | None:
@@ -226,12 +223,13 @@ def _about(until: float, *, begins_waits: bool) -> dict[str, str]:
 
 
 def _kept(step: StepPlace, headers: Mapping[str, str], result: bytes) -> KeptStep:
-    about = json.loads(headers.get(_STEP_HEADER, "{}"))
+    about = json.loads(headers.get(STEP_HEADER, "{}"))
     return KeptStep(
         name=about.get("name", ""),
         occurrence=step.occurrence,
         place=step.place,
         work=about.get("work", ""),
         version=about.get("version", ""),
+        run=about.get("run", ""),
         result=result,
     )

@@ -98,6 +98,20 @@ class EngineStorage(StoredMessages):
             if error.code != _NOT_FOUND and not any(text in error.description for text in _GONE):
                 raise EventsUnavailableError(error.description) from None
 
+    async def has_run(self, run: str) -> bool:
+        """See EventQueue. A run is stored at its next place before it leaves the one before."""
+        streams = self.streams
+        places = (
+            (streams.queue, streams.event("*", run)),
+            (streams.queue, streams.keyed_event("*", run)),
+            (streams.later, streams.waiting(run)),
+            (streams.later, streams.due(run)),
+        )
+        for stream, subjects in places:
+            if await self.subjects(stream, subjects):
+                return True
+        return False
+
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
         return await self.connection.get(f"{self.streams.runs}.{self.streams.delivery(key_hash)}") is not None

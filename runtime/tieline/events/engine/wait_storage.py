@@ -13,7 +13,7 @@ from datetime import datetime
 from nats.aio.msg import Msg
 
 from tieline.events.engine.connection import RefusedByEngineError, parsed
-from tieline.events.engine.run_storage import STEPS_TTL, UNTIL_HEADER
+from tieline.events.engine.run_storage import UNTIL_HEADER
 from tieline.events.engine.stored_messages import BEHIND, READ_ATTEMPTS, StoredMessages, read_pause
 from tieline.events.engine.stream_quota import StreamQuota
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError, QueueFullError
@@ -38,6 +38,7 @@ from tieline_protocol.event_streams import (
     subject_parts,
 )
 from tieline_protocol.events import HEADER, MESSAGE_ID, EventMetadata, InvalidEventError
+from tieline_protocol.kept_results import STEPS_TTL
 from tieline_protocol.waits import MAX_RULES, TIMED_OUT, InvalidRuleError, WaitRule
 
 _AT_ONCE = 16
@@ -230,13 +231,14 @@ class WaitStorage:
             if found is None:
                 return
             headers = found.headers or {}
-            if float(headers.get(UNTIL_HEADER, 0)) <= 0:
-                break
+            # Where it is cleared already, too: a server that is behind may show an earlier one.
             kept = {HEADER: headers[HEADER], UNTIL_HEADER: "0", TTL: STEPS_TTL}
             expected = {EXPECTED_SEQUENCE: str(_number(found))}
             if await self._unless_changed(state, found.data, {**kept, **expected}):
                 break
             await read_pause(number)
+        else:
+            raise EventsUnavailableError(BEHIND)
         waiting = streams.waiting_key(key_hash)
         token = await self._connection.get(f"{streams.later}.{waiting}")
         if not await self._messages.store(streams.key_token(key_hash), b"", {}):

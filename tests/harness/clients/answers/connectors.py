@@ -96,8 +96,23 @@ class Trigger(Strict):
     responses: list[Response]
 
 
+class GraphQLArgument(Strict):
+    name: str
+    type: str
+    required: bool
+    description: str
+
+
+class GraphQLOperation(Strict):
+    kind: Literal["query", "mutation"]
+    document: str
+    arguments: list[GraphQLArgument]
+    answer: str
+
+
 class Action(Trigger):
     path: str
+    graphql: GraphQLOperation | None = None
 
 
 class ImportResult(Strict):
@@ -126,6 +141,7 @@ class FoundOperation(Strict):
     method: str
     path: str
     summary: str
+    graphql: Literal["query", "mutation"] | None = None
     connector_id: Ulid
     connector_name: str
     version_id: Ulid

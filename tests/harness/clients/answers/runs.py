@@ -53,6 +53,7 @@ class Run(Strict):
     error: RunError | None = None
     trace_id: str | None = None
     replay_of: Ulid | None = None
+    parent: Ulid | None = None
 
 
 class RunAttempt(Strict):
@@ -66,6 +67,25 @@ class RunAttempt(Strict):
 class RunDetail(Run):
     attempt_history: list[RunAttempt]
     steps: list[Json]
+
+
+class RunRecording(Strict):
+    format: Literal[1]
+    id: Ulid
+    kind: str
+    task: str
+    status: RunStatus
+    attempt: int
+    queued_at: Time
+    steps: list[Json]
+    answers: list[Json]
+    notes: list[str]
+    user: str | None = None
+    key: str | None = None
+    event_id: str | None = None
+    replay_of: Ulid | None = None
+    version: Json | None = None
+    payload: str | None = None
 
 
 class Runs(Page):
@@ -220,6 +240,33 @@ class BacklogItem(Strict):
 class Backlog(Strict):
     items: list[BacklogItem]
     more: bool | None = None
+
+
+class SleepingStep(Strict):
+    name: str
+    occurrence: int
+    place: int
+    work: str
+    version: str
+    result: str
+
+
+class SleepingOutcome(Strict):
+    wait: str
+    metadata: dict[str, Any] | None = None
+    payload: str
+
+
+class SleepingRun(Strict):
+    metadata: dict[str, Any]
+    payload: str
+    steps: list[SleepingStep]
+    outcomes: list[SleepingOutcome]
+
+
+class SleepingRuns(Strict):
+    total_count: int
+    items: list[SleepingRun]
 
 
 class Comparison(Strict):

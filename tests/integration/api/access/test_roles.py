@@ -25,7 +25,7 @@ MAY = {
         listEnvironmentSystems listUsers getUser listActivations getActivation listUserActivations
         getActivationConnection getStaticVariables listConnectors getConnector listConnectorVersions getConnectorVersion
         searchOperations listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
-        listRuns listProjectRuns getRun listIssues listProjectIssues getIssue listReleases getRelease
+        listRuns listProjectRuns getRun downloadRun listIssues listProjectIssues getIssue listReleases getRelease
         listApprovals getApproval answerApproval
         getMetricsSummary getProjectsMetricsSummary
         listSchedulers getScheduler listLateSchedulers listOrganisationSchedulers
@@ -41,7 +41,7 @@ MAY = {
         deleteConnectionTemplate addSystemToEnvironment removeSystemFromEnvironment
         removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
         updateActivationVariables setActivationVariable updateStaticVariables
-        replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent
+        replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent listSleepers
         updateIssue replayIssue
         runScheduler updateScheduler
         setStoreValue deleteStoreValue setStoreValueInOrganisation deleteStoreValueInOrganisation

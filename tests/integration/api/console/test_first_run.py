@@ -285,7 +285,8 @@ def test_a_system_of_ones_own_is_added_on_the_way(person: Person_, admin: Client
     dialog.get_by_label("Base URL").fill("https://depot.example/api")
     dialog.get_by_role("button", name="Add").click()
     dialog.get_by_label("Key (sent as X-API-Key)").fill("only-a-test")
-    dialog.get_by_label("Name", exact=True).fill("Our depot")
+    expect(ann.page.get_by_role("dialog", name="Connect depot")).to_be_visible()
+    expect(dialog.get_by_label("Name", exact=True)).to_have_value("depot")
     ann.finds_it_accessible()
     dialog.get_by_role("button", name="Create").click()
     expect(ann.region("Connections that the code needs")).to_have_count(0)
@@ -331,6 +332,47 @@ def test_files_are_added_and_deleted(person: Person_, admin: Client) -> None:
     assert files == {"main.py": CODE, "shop/orders.yaml": "a: 1\n"}
 
 
+def test_a_file_is_renamed_and_moved_with_its_unsaved_text(person: Person_, admin: Client) -> None:
+    project = _project(admin, "Renamed", {"main.py": f"import orders\n{CODE}", "orders.py": "A = 1\n"})
+    ann = person(admin)
+    ann.open(f"/projects/{project}/edit")
+    listed = ann.page.get_by_role("navigation", name="Files")
+    listed.get_by_role("button", name="orders.py").click()
+    _types(ann, "B = 2\n", "orders.py")
+    listed.get_by_role("button", name="orders.py").focus()
+    ann.page.keyboard.press("F2")
+    dialog = ann.page.get_by_role("dialog", name="Rename orders.py")
+    path = dialog.get_by_label("Path")
+    expect(path).to_have_value("orders.py")
+    expect(path).to_be_focused()
+    expect(dialog).to_contain_text("main.py imports this module")
+    rename = dialog.get_by_role("button", name="Rename")
+    for refused, why in (
+        ("orders.py", "another path"),
+        ("main.py", "There is a file"),
+        ("/x.py", "relative"),
+    ):
+        path.fill(refused)
+        expect(dialog.get_by_role("status")).to_contain_text(why)
+        expect(rename).to_be_disabled()
+    path.fill("shop/orders.py")
+    ann.finds_it_accessible()
+    ann.page.keyboard.press("Enter")
+    expect(ann.page.get_by_role("status").filter(has_text="orders.py is now shop/orders.py.")).to_be_visible()
+    expect(listed.get_by_role("button", name="shop/orders.py")).to_be_focused()
+    text = ann.page.get_by_label("The file shop/orders.py")
+    expect(text).to_contain_text("B = 2")
+    ann.page.reload()
+    listed.get_by_role("button", name="shop/orders.py").click()
+    expect(text).to_contain_text("B = 2")
+    ann.button("Save and deploy").click()
+    expect(ann.page.get_by_text("Saved.")).to_be_visible()
+    files = {
+        one["filename"]: one["content"] for one in admin.ok("GET", f"/projects/{project}/files")["files"]
+    }
+    assert files == {"main.py": f"import orders\n{CODE}", "shop/orders.py": "A = 1\nB = 2\n"}
+
+
 def test_a_viewer_reads_and_is_offered_no_change(person: Person_, admin: Client, viewer: Client) -> None:
     project = _project(admin, "Seen")
     ann = person(viewer)
@@ -338,7 +380,7 @@ def test_a_viewer_reads_and_is_offered_no_change(person: Person_, admin: Client,
     ann.sees("An editor makes projects")
     ann.open(f"/projects/{project}/edit")
     expect(ann.page.get_by_label("The file main.py")).to_contain_text("LIMIT = 2")
-    for name in ("Save and deploy", "New file…", "Call"):
+    for name in ("Save and deploy", "New file…", "Rename…", "Call"):
         ann.sees_no("button", name)
 
 

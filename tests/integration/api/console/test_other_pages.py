@@ -37,7 +37,7 @@ def test_logs_without_a_line_say_how_to_look_and_can_be_paused(
     project = scene.project("Quiet")
     ann = person(admin)
     ann.open(f"/logs?project={project['id']}&severity=ERROR")
-    ann.sees("No line")
+    ann.sees("No log lines")
     expect(ann.page.get_by_label("Severity")).to_have_value("ERROR")
     ann.sees(f"kubectl logs -l tieline.dev/environment-id={project['environments'][0]['id']}")
     ann.button("Pause").click()

@@ -32,7 +32,17 @@ def test_an_organisation_without_projects_says_what_to_do_next(person: Person_, 
     ann.sees("No project yet")
     ann.sees("tieline init orders")
     expect(ann.page).to_have_title("Overview · Tieline")
+    # The text of a button is readable under the mouse, too.
+    ann.main.get_by_role("link", name="New project").hover()
     ann.finds_it_accessible()
+
+
+def test_a_page_that_does_not_exist_leads_back(person: Person_, admin: Client) -> None:
+    ann = person(admin)
+    ann.open("/nowhere")
+    ann.sees("Page not found")
+    ann.main.get_by_role("link", name="Overview").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Overview")
 
 
 def test_the_example_of_an_empty_organisation_can_be_applied(

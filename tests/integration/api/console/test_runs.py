@@ -78,6 +78,9 @@ def test_a_run_is_found_by_a_business_id_on_the_page_and_in_the_palette(
     ann.page.keyboard.press("Control+k")
     ann.page.keyboard.type(run.lower())
     expect(options.filter(has_text=f"Run {run}")).to_be_visible()
+    ann.open(f"/projects/{project['id']}/runs/{run}")
+    ann.region("About").get_by_role("link", name="ann", exact=True).click()
+    expect(ann.page).to_have_url(re.compile(r"/runs\?user=ann$"))
 
 
 def test_a_failed_run_says_why_with_attempts_steps_input_answer_and_trace(
@@ -118,6 +121,19 @@ def test_a_dead_run_is_run_again_and_the_new_run_is_shown(
     ann.sees("Replay of")
     replayed = ann.page.url.rsplit("/", 1)[1]
     assert replayed != run
+    assert admin.ok("GET", f"/projects/{project['id']}/runs/{replayed}")["replayOf"] == run
+
+
+def test_a_run_is_replayed_from_one_of_its_steps(person: Person_, admin: Client, scene: Scene) -> None:
+    project = scene.project("From a step")
+    run = scene.dead(project)
+    ann = person(admin)
+    ann.open(f"/projects/{project['id']}/runs/{run}")
+    ann.button("Replay from here… fetch order").click()
+    ann.finds_it_accessible()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Replay", exact=True).click()
+    ann.sees("Replay of")
+    replayed = ann.page.url.rsplit("/", 1)[1]
     assert admin.ok("GET", f"/projects/{project['id']}/runs/{replayed}")["replayOf"] == run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
@@ -88,3 +88,22 @@ def test_a_users_variables_are_changed_in_a_form_of_the_schema(
     bob.open(f"/users/{user['id']}")
     expect(bob.main.get_by_text('"region"')).to_be_visible()
     bob.sees_no("button", "Variables")
+
+
+def test_a_change_is_confirmed_although_a_live_update_removed_its_row(person: Person_, admin: Client) -> None:
+    project, template = make_template(admin, dynamic=True)
+    user, activation = activate(admin, project, template, "key")
+    ann = person(admin)
+    ann.open(f"/users/{user['id']}")
+    row = ann.main.get_by_role("button", name="Deactivate")
+    expect(row).to_be_visible()
+
+    def answer_late(route: Route) -> None:
+        answered = route.fetch()
+        expect(row).to_have_count(0)
+        route.fulfill(response=answered)
+
+    ann.page.route(f"**/activations/{activation['id']}", answer_late)
+    row.click()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Deactivate").click()
+    expect(ann.page.get_by_text("User deactivated.")).to_be_visible()

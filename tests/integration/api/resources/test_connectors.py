@@ -437,6 +437,36 @@ def catalogue(title: str, count: int, **more: Any) -> bytes:
     return shop(info={"title": title, "version": "1"}, paths=operations, webhooks={}, **more)
 
 
+SCHEMA = b"""
+"An order" type Order { id: ID! reference: String! }
+type Query { "Finds parcels" parcels(first: Int!): [Order!]! }
+type Mutation { sendParcel(id: ID!): Order }
+"""
+
+
+def test_a_graphql_schema_is_imported_and_its_operations_are_found(neighbour: Client) -> None:
+    identifier = new_id()
+    answer = import_into(neighbour, identifier, SCHEMA, "one", format="graphql", name="Parcels")
+    assert answer.status == 201, answer.raw
+    assert answer.json["connector"]["name"] == "Parcels"
+    parcels, send = neighbour.ok("GET", f"/connectors/{identifier}/versions/latest/actions")["items"]
+    assert (parcels["method"], parcels["path"]) == ("POST", "")
+    assert parcels["graphql"] == {
+        "kind": "query",
+        "document": "query parcels($first: Int!) {\n  parcels(first: $first) {\n    id\n    reference\n  }\n}",
+        "arguments": [{"name": "first", "type": "Int!", "required": True, "description": ""}],
+        "answer": "[Order!]!",
+    }
+    (found,) = neighbour.ok("GET", "/connectors/operations?search=query%20parcels")["items"]
+    assert (found["id"], found["graphql"], found["path"]) == (parcels["id"], "query", "")
+    (found,) = neighbour.ok("GET", "/connectors/operations?search=sendparcel")["items"]
+    assert (found["id"], found["graphql"]) == (send["id"], "mutation")
+    refused = import_into(neighbour, new_id(), b"type A { a: Int }", "one", format="graphql")
+    assert (refused.status, refused.json["code"]) == (400, "malformed")
+    assert "no type Query" in refused.json["messages"][0]["text"]
+    assert neighbour("DELETE", f"/connectors/{identifier}").status == 204
+
+
 def test_operations_of_all_connectors_are_searched(neighbour: Client) -> None:
     first, second = new_id(), new_id()
     for identifier, title in ((first, "Invoices"), (second, "Refunds")):

@@ -93,7 +93,7 @@ def test_what_cannot_be_copied_leaves_nothing_behind(
     assert len(client.ok("GET", "/projects")["projects"]) == before
 
 
-def test_who_may_not_use_a_pull_secret_cannot_copy_what_refers_to_it(
+def test_who_may_not_use_what_a_project_refers_to_cannot_copy_it(
     client: Client, kubectl: Kubectl, org: Organisation, token_for: Callable[..., str]
 ) -> None:
     editor = Client(client.url, token_for(org.namespace, "copier", "tieline-editor"), org.id)
@@ -112,6 +112,12 @@ def test_who_may_not_use_a_pull_secret_cannot_copy_what_refers_to_it(
     refused = editor("POST", f"{at(project)}/clone")
     assert refused.status == 403
     assert "pull" in refused.json["message"]
+    mounts = {"caBundle": {"name": "corporate-ca"}}
+    manifest["spec"] = {"environments": [{"name": "production", "runtime": mounts}]}
+    kubectl("apply", "--server-side", "--field-manager=git", "-f", "-", stdin=json.dumps(manifest))
+    refused = editor("POST", f"{at(project)}/clone")
+    assert refused.status == 403
+    assert "the ConfigMaps corporate-ca" in refused.json["message"]
     # In the same project it refers to it already.
     clone = {"oldEnvName": "production", "newEnvName": "staging"}
     assert editor("POST", f"{at(project)}/environments/clone", clone).status == 200

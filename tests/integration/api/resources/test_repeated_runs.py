@@ -8,6 +8,7 @@ import json
 import pytest
 from nats.aio.client import Client as Nats
 
+from tests.integration.api.conftest import Client
 from tests.integration.api.engine_objects import (
     fetched,
     message_at,
@@ -17,7 +18,11 @@ from tests.integration.api.engine_objects import (
 from tests.integration.api.resources.deployed_runs import Deployed, bury
 from tests.unit.api.runs.run_records import NOW, life, record
 from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import STEP_HEADER, hashed
 from tieline_protocol.events import EventMetadata, WebhookRequest
+from tieline_protocol.kept_results import KeptResult, packed
+from tieline_protocol.recordings import Recording
+from tieline_protocol.run_records import StepRecord
 
 pytestmark = pytest.mark.cluster
 
@@ -40,6 +45,64 @@ def test_a_run_is_run_again_with_its_own_input_or_another(deployed: Deployed) ->
         assert deployed.status(new["id"]) == "queued"
     (token,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
     assert ".~key." in token.subject
+
+
+def test_a_run_is_run_again_from_a_step_with_the_results_before_it(
+    deployed: Deployed, neighbour: Client
+) -> None:
+    results = [
+        KeptResult(
+            name=name, name_hash=hashed(name), occurrence=1, place=place, run="origin", result=f'"{name}"'
+        )
+        for place, name in enumerate(("book", "pay", "ship"), 1)
+    ]
+    steps = [StepRecord(name=one.name, occurrence=1, started_at=NOW, ended_at=NOW) for one in results]
+    old = record(
+        status="succeeded", attempt=1, steps=steps, step_results=packed(results), input=b"7", user="ann"
+    )
+    deployed.report(old)
+    body = {"fromStep": {"name": "ship"}}
+    new = deployed.client.ok("POST", f"{deployed.path}/{old.id}/replay", body, status=202)
+    assert (new["status"], new["replayOf"]) == ("queued", old.id)
+    found = message_at(
+        deployed.engine, deployed.streams, deployed.streams.queue, deployed.streams.event("*", new["id"])
+    )
+    assert found is not None
+    metadata = EventMetadata.parse(found[1])
+    assert (found[0], metadata.has_steps, metadata.replay_of) == (b"7", True, old.id)
+    assert metadata.idempotency_run is None
+    for one, expected in zip(results, (b'"book"', b'"pay"', None), strict=True):
+        subject = deployed.streams.step(new["id"], one.name, 1, place=one.place)
+        copied = message_at(deployed.engine, deployed.streams, deployed.streams.runs, subject)
+        assert (copied and copied[0]) == expected
+        assert copied is None or json.loads(copied[1][STEP_HEADER])["run"] == "origin"
+    for wrong, status in (
+        ({"fromStep": {"name": "nope"}}, 422),
+        ({"fromStep": {"name": "ship", "occurrence": 2}}, 422),
+        ({"fromStep": {"name": "ship"}, "payload": 1}, 422),
+        ({"fromStep": {"name": ""}}, 422),
+        ({"fromStep": "ship"}, 422),
+    ):
+        assert deployed.client("POST", f"{deployed.path}/{old.id}/replay", wrong).status == status, wrong
+    assert neighbour("POST", f"{deployed.path}/{old.id}/replay", body).status == 404
+    assert neighbour("GET", f"{deployed.path}/{old.id}/recording").status == 404
+    recording = deployed.client.ok("GET", f"{deployed.path}/{old.id}/recording")
+    assert (recording["payload"], [one["result"] for one in recording["steps"]]) == (
+        "7", ['"book"', '"pay"', '"ship"'],
+    )  # fmt: skip
+    assert recording["steps"][0]["idempotencyKey"] == f"origin/{hashed('book')}/1"
+    assert Recording.parse(json.dumps(recording).encode()).steps[2].place == 3
+    bare = record(status="succeeded", attempt=1, steps=steps, input=b"7")
+    running = record(status="running", attempt=1)
+    direct = record(status="succeeded", attempt=1, steps=steps)
+    deployed.report(bare, running, direct)
+    for run, said in ((bare, "are not kept"), (running, "running"), (direct, "no longer kept")):
+        refused = deployed.client("POST", f"{deployed.path}/{run.id}/replay", body)
+        assert refused.status == 409
+        assert said in refused.json["message"]
+    assert deployed.client("GET", f"{deployed.path}/{running.id}/recording").status == 409
+    notes = deployed.client.ok("GET", f"{deployed.path}/{bare.id}/recording")["notes"]
+    assert "The results of steps are not kept" in notes
 
 
 def test_a_dead_letter_is_run_again_as_the_webhook_that_it_was(deployed: Deployed) -> None:

@@ -36,6 +36,13 @@ def test_rows_are_as_they_were_given() -> None:
     assert VersionIndex(given_).rows([2, 0]) == [given_[2], given_[0]]
 
 
+def test_operations_of_graphql_are_found_by_their_kind_too() -> None:
+    index = VersionIndex([{**operation(0, "orders", ""), "graphql": "query"}, operation(1, "orders")])
+    (row,) = index.rows(index.find(words_of("query orders")))
+    assert (row["id"], row["graphql"], row["path"]) == ("id-0", "query", "")
+    assert found(index, "orders") == ["id-0", "id-1"]
+
+
 def test_an_empty_version_has_nothing() -> None:
     assert found(VersionIndex([]), "") == []
     assert found(VersionIndex([]), "x") == []

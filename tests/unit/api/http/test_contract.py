@@ -52,6 +52,7 @@ ROWS = [
     ("POST", f"{O}/role-bindings", 201, "", "role subject", "role subject"),
     ("DELETE", f"{O}/role-bindings/{{binding_id}}", 204, "", "", ""),
     ("GET", f"{O}/backlog", 200, "first", "", ""),
+    ("GET", f"{O}/environments/{{environment_id}}/sleepers", 200, "first", "", ""),
     ("GET", f"{O}/changes", 200, "first id", "", ""),
     ("GET", f"{O}/watch", 200, "", "", ""),
     ("POST", f"{O}/projects", 200, "", "name id", "name"),

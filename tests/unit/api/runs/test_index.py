@@ -333,6 +333,9 @@ HOSTILE: list[Any] = [
     {"user": {"a": 1}},
     {"version": None},
     {"replay_of": 5},
+    {"parent": 5},
+    {"parent": ["x"]},
+    {"steps": [{"name": "s", "occurrence": 1, "started_at": 1, "ended_at": 1, "child": 5}]},
     {"request": 5},
     {"input": 5},
     {"trace_id": 5},
@@ -608,6 +611,24 @@ def test_a_step_says_who_has_answered_its_approval(index: RunIndex) -> None:
     assert found.approval is not None
     assert replace(found.approval, comment="") == replace(given, comment="")
     assert 900 < len(found.approval.comment) <= 1001
+
+
+def test_a_run_names_its_parent_and_its_step_the_child(index: RunIndex) -> None:
+    parent, child = new_id(), new_id()
+    step = StepRecord(name="run: invoice", occurrence=1, started_at=NOW, ended_at=NOW, child=child)
+    take(index, [record(status="succeeded", attempt=1, steps=[step], parent=parent, result="1")])
+    (run,) = listed(index)
+    assert run.parent == parent
+    ((found,),) = [one.steps for one in attempts(index, run)]
+    assert found.child == child
+
+
+def test_what_is_no_id_of_a_parent_or_child_is_left_out(index: RunIndex) -> None:
+    step = StepRecord(name="run: invoice", occurrence=1, started_at=NOW, ended_at=NOW, child="../x")
+    take(index, [record(status="succeeded", attempt=1, steps=[step], parent="<b>")])
+    (run,) = listed(index)
+    assert run.parent is None
+    assert [one.child for some in attempts(index, run) for one in some.steps] == [None]
 
 
 @pytest.mark.parametrize("approval", [7, [1], {"id": 7, "state": "open"}, {"id": "a"}, {"x": 1}])

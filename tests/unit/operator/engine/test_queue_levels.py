@@ -73,7 +73,7 @@ async def test_the_message_says_that_there_are_dead_letters_until_they_are_gone(
     there = await deployed()
     before = there.ready(r.PROJECTS, "order-sync")
     there.queue_level = QueueLevel(0, 10)
-    assert await there.until_quiet() == 1
+    assert await there.until_quiet() == 2, "the Project, and then its Environment"
     notice = "production: 10+ dead letters; list them with GET runs?status=dead&project_env=production"
     assert there.ready(r.PROJECTS, "order-sync") == (*before[:2], f"{before[2]}; {notice}")
     assert there.environment()["message"] == notice

@@ -586,7 +586,10 @@ async def test_a_change_of_a_projects_state_concerns_its_notifications() -> None
     environment = {**old["status"]["environments"][0], "deployFailure": "VersionRefused"}
     new = {**old, "status": {**old["status"], "environments": [environment]}}
     keys = keys_to_enqueue(there.cluster, r.PROJECTS, Change(old=old, new=new))
-    assert keys == {Key("Notification", o.NAMESPACE, "tell-ops")}
+    assert keys == {
+        Key("Notification", o.NAMESPACE, "tell-ops"),
+        Key("Environment", o.NAMESPACE, "order-sync.production"),
+    }
     assert keys_to_enqueue(there.cluster, r.PROJECTS, Change(old=old, new=dict(old))) == set()
 
 

@@ -12,9 +12,11 @@ class Waiting:
 
     def __init__(self) -> None:
         self.owners: list[str] = []
+        self.formats: list[str] = []
 
-    async def run(self, _file: Any, *, owner: str) -> Any:
+    async def run(self, _file: Any, *, owner: str, format: str) -> Any:
         self.owners.append(owner)
+        self.formats.append(format)
         await asyncio.Event().wait()
 
 
@@ -39,3 +41,16 @@ async def test_large_descriptions_of_one_namespace_wait_for_each_other_and_not_o
     assert await asked("fourth", 64 * MIB, "c") == refused
     assert await asked("fifth", MIB, "c") is None
     assert importer.owners == ["a", "a", "b", "c"]
+
+
+async def test_the_same_bytes_are_imported_once_for_each_format() -> None:
+    importer = Waiting()
+    imports = DescriptionImports(importer)  # type: ignore[arg-type]
+
+    async def read() -> bytes:
+        return b"{}"
+
+    for described_in in ("openapi", "graphql", "graphql"):
+        assert await imports.result("digest", read, owner="a", format=described_in) is None
+        await asyncio.sleep(0)
+    assert importer.formats == ["openapi", "graphql"]

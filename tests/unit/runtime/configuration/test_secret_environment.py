@@ -2,11 +2,12 @@
 
 import base64
 import logging
+from pathlib import Path
 
 import pytest
 
 from tests.unit.runtime.telemetry.test_redaction import KEY
-from tieline.configuration.secret_environment import learn_environment
+from tieline.configuration.secret_environment import learn_environment, learn_files
 from tieline.telemetry.redaction import Redactor
 
 
@@ -71,3 +72,20 @@ def test_a_variable_that_counts_as_no_secret_hides_no_password() -> None:
     redactor = Redactor()
     learn_environment(redactor, {"DATABASE": "postgresql://app:s3cret-w0rd@db.example/orders"})
     assert redactor("s3cret-w0rd at db.example") == "*** at db.example"
+
+
+def test_what_is_in_mounted_secrets_is_masked(tmp_path: Path) -> None:
+    # As kubelet mounts them: files are links into a hidden folder.
+    hidden = tmp_path / "login" / "..data"
+    hidden.mkdir(parents=True)
+    (hidden / "password").write_text("s3cret-of-the-file\n")
+    (hidden / "key.bin").write_bytes(b"\xff\xfe-binary-s3cret")
+    for name in ("password", "key.bin"):
+        (tmp_path / "login" / name).symlink_to(hidden / name)
+    (tmp_path / "one").write_text("s3cret-of-a-sub-path")
+    redactor = Redactor()
+    learn_files(redactor, {"TIELINE_SECRET_PATHS": f"{tmp_path}/login:{tmp_path}/one:{tmp_path}/gone"})
+    text = redactor(
+        f"s3cret-of-the-file s3cret-of-a-sub-path {base64.b64encode((hidden / 'key.bin').read_bytes()).decode()} open"
+    )
+    assert text == "*** *** *** open"
