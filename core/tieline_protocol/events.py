@@ -107,6 +107,8 @@ class EventMetadata:
     """The run that waits for this one."""
     has_steps: bool = False
     """Whether results of steps may be kept for it."""
+    debounced: str | None = None
+    """The wait of an event that newer ones supersede: its index and its name, with a space between them."""
     interruptions: int = 0
     """How often the run's pod ended in its middle, since an attempt last ended by itself."""
     failure: str | None = None
@@ -167,7 +169,7 @@ _TOKEN = re.compile(r"[0-9A-Za-z]{1,64}")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _TEXTS = (
     "run", "kind", "task", "user", "key", "event_id", "traceparent", "replay_of", "idempotency_run",
-    "failure", "failure_type",
+    "failure", "failure_type", "debounced",
 )  # fmt: skip
 _NUMBERS = ("queued_at", "attempt", "interruptions", "refusals")
 _EMPTY: tuple[object, ...] = (None, 0, ())

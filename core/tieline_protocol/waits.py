@@ -30,6 +30,8 @@ MAX_WAIT_SECONDS = 30 * 86400.0
 CANCELLATION_PREFIX = "cancel-"
 """Of the name of a run's wait for an event that cancels it. What follows is when the run was published, in
 milliseconds: events that were published before do not cancel it."""
+DEBOUNCE_PREFIX = "debounce-"
+"""Of the name of a run's wait for newer events of its task. See ``DebounceWait``."""
 TIMED_OUT = "Tieline-Timed-Out"
 """The header of the outcome of a wait that no event ended in time."""
 
@@ -149,6 +151,42 @@ def may_end(name: str, published_at: float) -> bool:
     """Whether an event that was published at a time may end a wait of this name."""
     earliest = published_from(name)
     return earliest is None or _milliseconds(published_at) >= earliest
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebounceWait:
+    """What the name of a wait says whose run newer events of its task supersede.
+
+    >>> DebounceWait.parse(DebounceWait(published=1800000000.5, limit=1800000060.0).name)
+    DebounceWait(published=1800000000.5, limit=1800000060.0)
+    >>> DebounceWait.parse("cancel-1800000000500") is None
+    True
+    """
+
+    published: float
+    """When the event was published, in seconds since 1970."""
+    limit: float
+    """Events that come from then on do not supersede it, in seconds since 1970; 0 where there is no such time."""
+
+    @property
+    def name(self) -> str:
+        """The name of the wait."""
+        return f"{DEBOUNCE_PREFIX}{_milliseconds(self.published)}-{_milliseconds(self.limit)}"
+
+    @classmethod
+    def parse(cls, name: str) -> "DebounceWait | None":
+        """From the name of a wait; None for that of another one."""
+        if not name.startswith(DEBOUNCE_PREFIX):
+            return None
+        published, _, limit = name.removeprefix(DEBOUNCE_PREFIX).partition("-")
+        if any(not one.isdecimal() or len(one) > _MAX_DIGITS for one in (published, limit)):
+            return None
+        return cls(published=int(published) / 1000, limit=int(limit) / 1000)
+
+    def is_superseded(self, run: str, *, by: str, published_at: float, came_at: float) -> bool:
+        """Whether the run's event is superseded by that of another run, which was published and came at these times."""
+        own, other = (_milliseconds(self.published), run), (_milliseconds(published_at), by)
+        return other > own and (not self.limit or came_at < self.limit)
 
 
 _MAX_DIGITS = 20

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         UpstreamError,
     )
     from tieline.events.cancel_on import CancelOn
+    from tieline.events.debounce import Debounce
     from tieline.events.event import Event
     from tieline.events.publisher import UnknownTaskError
     from tieline.events.queue import EventsUnavailableError, EventTooLargeError
@@ -96,6 +97,7 @@ __all__ = [
     "Credentials",
     "CredentialsNotExposedError",
     "CursorPages",
+    "Debounce",
     "DynamicTemplateError",
     "EndUser",
     "Event",
@@ -195,6 +197,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "UpstreamError",
     ),
     "tieline.events.cancel_on": ("CancelOn",),
+    "tieline.events.debounce": ("Debounce",),
     "tieline.events.event": ("Event",),
     "tieline.events.publisher": ("UnknownTaskError",),
     "tieline.events.queue": ("EventsUnavailableError", "EventTooLargeError"),

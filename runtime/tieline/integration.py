@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from tieline.events.cancel_on import CancelOn
+from tieline.events.debounce import Debounce, DebounceRule
 from tieline.events.event import EventTask
 from tieline.events.retry import Retry
 from tieline.scheduling.schedules import (
@@ -212,6 +213,7 @@ class Integration:
         retry: Retry | None = None,
         timeout: float | None = None,
         cancel_on: str | CancelOn | None = None,
+        debounce: float | timedelta | Debounce | None = None,
     ) -> Callable[[F], F]:
         """Run the decorated function for events that ``ctx.publish(name, payload)`` or the REST API publishes.
 
@@ -226,6 +228,10 @@ class Integration:
         whose payload has the event's value of the field ``key``, or with ``CancelOn(name, match=[...])`` its values of
         other fields. A run that waits, sleeps or is to be retried is cancelled at once, one in the queue when its turn
         comes, and one whose code runs at its next new step.
+
+        ``debounce`` runs the task once for a burst of events, with the newest: when no other one has come for that
+        many seconds. ``Debounce(30, key="id", timeout=300)`` does so for each value of a field of the payload, and at
+        the latest after ``timeout`` seconds. Such a task has no ``key``.
 
         ``async def f(ctx: Context, event: Event)`` runs on the event loop; ``def f(ctx: SyncContext, event: Event)``
         runs in a thread. The function may omit unused parameters. Its return value is ignored.
@@ -248,6 +254,7 @@ class Integration:
         rule = None if cancel_on is None else _cancel_rule(name, key, cancel_on)
         if rule is not None and rule not in self.waits.get(rule.name, ()):
             self._add_rule(f"Event {name!r}, cancel_on", rule)
+        debounced = None if debounce is None else _debounce_rule(f"Event {name!r}", key, debounce)
 
         def register(handler: F) -> F:
             self.events[name] = EventTask(
@@ -260,6 +267,7 @@ class Integration:
                 retry=retry or Retry(),
                 timeout=timeout,
                 cancel_on=rule,
+                debounce=debounced,
             )
             return handler
 
@@ -292,7 +300,7 @@ class Integration:
         what = f"waits_for({name!r})"
         _check_name("event", name, ())
         fields = _matched_fields(what, match)
-        seconds = keep.total_seconds() if isinstance(keep, timedelta) else float(keep)
+        seconds = _seconds(keep)
         _check_range(what, "keep", seconds, 0, MAX_KEEP_SECONDS)
         rule = WaitRule(name=name, fields=fields, shared=bool(shared), keep=seconds)
         if any(one.fields == rule.fields and not one.cancels for one in self.waits.get(name, ())):
@@ -446,6 +454,33 @@ def _cancel_rule(task: str, key: str | None, cancel_on: object) -> WaitRule:
             f"cancel_on=CancelOn({wanted.event!r}, match=['orderId'])"
         )
     return WaitRule(name=wanted.event, fields=fields or (str(key),), keep=MAX_KEEP_SECONDS, cancels=True)
+
+
+def _debounce_rule(what: str, key: str | None, debounce: object) -> DebounceRule:
+    """How bursts of events of a task are run once. Raises ValueError and TypeError."""
+    if isinstance(debounce, int | float | timedelta) and not isinstance(debounce, bool):
+        debounce = Debounce(debounce)
+    if not isinstance(debounce, Debounce):
+        raise TypeError(
+            f"{what}: debounce is a number of seconds, a timedelta, or a Debounce such as "
+            f"Debounce(30, key='id', timeout=300), not {debounce!r}"
+        )
+    if key is not None:
+        raise ValueError(
+            f"{what}: a debounced task keeps no order by a key; write debounce=Debounce(..., key={key!r}) "
+            "to debounce events with other values apart"
+        )
+    _check_key(f"{what}, debounce", debounce.key)
+    period = _seconds(debounce.period)
+    timeout = None if debounce.timeout is None else _seconds(debounce.timeout)
+    _check_range(f"{what}, debounce", "period", period, 1, MAX_KEEP_SECONDS)
+    if timeout is not None:
+        _check_range(f"{what}, debounce", "timeout", timeout, period, MAX_KEEP_SECONDS)
+    return DebounceRule(period=period, key=debounce.key, timeout=timeout)
+
+
+def _seconds(duration: float | timedelta) -> float:
+    return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
 
 
 def _check_retry(what: str, retry: object) -> None:

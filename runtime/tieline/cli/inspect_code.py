@@ -107,6 +107,12 @@ def _describe(tasks: "Tasks") -> dict[str, Any]:
                 "key": event.key,
                 "attempts": event.retry.attempts,
                 "cancelOn": event.cancel_on and event.cancel_on.name,
+                "debounce": event.debounce
+                and {
+                    "period": event.debounce.period,
+                    "key": event.debounce.key,
+                    "timeout": event.debounce.timeout,
+                },
             }
             for event in tasks.events.values()
         ],

@@ -12,7 +12,7 @@ def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
         yield f"  {','.join(webhook['methods']):<8} {url}/{webhook['name']}{_notes(webhook)}"
     for event in loaded.events:
         cancelled = f", cancelled by {event['cancelOn']}" if event["cancelOn"] else ""
-        yield f"  {'event':<8} {event['name']}, {_terms(event)}{cancelled}"
+        yield f"  {'event':<8} {event['name']}, {_terms(event)}{cancelled}{_debounced(event['debounce'])}"
     for wait in (one for one in loaded.waits if not one["cancels"]):
         fields = f", by {' and '.join(wait['match'])}" if wait["match"] else ""
         yield f"  {'waits':<8} {wait['name']}{fields}"
@@ -28,6 +28,14 @@ def _notes(webhook: Mapping[str, Any]) -> str:
         exempt = "".join(f", except for {method}" for method in webhook["unauthenticated"])
         notes.append(f"callers show the credential of {webhook['connection']}{exempt}")
     return f"  ({'; '.join(notes)})" if notes else ""
+
+
+def _debounced(rule: Mapping[str, Any] | None) -> str:
+    if rule is None:
+        return ""
+    key = f" by {rule['key']}" if rule["key"] else ""
+    timeout = f", at most {rule['timeout']:g} s" if rule["timeout"] else ""
+    return f", debounced{key} for {rule['period']:g} s{timeout}"
 
 
 def _terms(task: Mapping[str, Any]) -> str:

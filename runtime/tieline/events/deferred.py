@@ -40,6 +40,10 @@ class DeferredQueue:
         """See EventQueue."""
         await self.target.requeue(metadata, payload)
 
+    async def is_stored_for_later(self, run: str) -> bool:
+        """See EventQueue."""
+        return await self.target.is_stored_for_later(run)
+
     async def has_run(self, run: str) -> bool:
         """See EventQueue."""
         return await self.target.has_run(run)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline.events.debounce import DebounceRule
 from tieline.events.retry import Reject, Retry
+from tieline_protocol.event_streams import hashed
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.waits import WaitRule
 
@@ -77,10 +79,20 @@ class EventTask:
     """Seconds; None is the pod's setting."""
     cancel_on: WaitRule | None = None
     """The events that cancel its runs."""
+    debounce: DebounceRule | None = None
+    """How bursts of its events are run once."""
 
     def key_of(self, payload: Any) -> str | None:
         """The key of an event with this payload; None where it has none."""
         return key_in(payload, self.key)
+
+    def debounce_index(self, payload: Any, user: str | None) -> str | None:
+        """The index at which its events supersede each other; None for an event that is not debounced."""
+        if self.debounce is None:
+            return None
+        field = self.debounce.key
+        value = "" if field is None else key_in(payload, field)
+        return None if value is None else hashed(json.dumps(["debounce", self.name, user, field, value]))
 
 
 def key_in(payload: Any, field: str | None) -> str | None:

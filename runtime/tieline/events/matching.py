@@ -69,6 +69,15 @@ class EventMatching:
         event = KeptEvent(metadata=_kept(metadata), payload=payload)
         return await self._end(event, approval_index(answer.approval), keep=0)
 
+    async def supersede(self, event: KeptEvent, index: str, *, keep: float) -> Sequence[Wait]:
+        """Keep an event at an index of events of which the newest counts, and end the waits of those before it.
+
+        Raises EventsUnavailableError."""
+        event = KeptEvent(metadata=_kept(event.metadata), payload=event.payload)
+        ended = await self._end(event, index, keep=keep)
+        await self._waits.drop_older(index, event)
+        return ended
+
     async def _end(self, event: KeptEvent, index: str, *, keep: float) -> Sequence[Wait]:
         kept = await self._waits.keep(index, event, keep)
         waits = [one for one in await self._waits.waits(index, before=kept) if one.accepts(event)]

@@ -110,6 +110,10 @@ class MemoryQueue:
         """See EventQueue."""
         return self._runs[run] > 0
 
+    async def is_stored_for_later(self, run: str) -> bool:
+        """See EventQueue."""
+        return run in self._waiting
+
     def _store(self, metadata: EventMetadata, payload: bytes, until: float | None) -> None:
         if self.file is None:
             number = next(self._numbers)

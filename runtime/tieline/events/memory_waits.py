@@ -91,6 +91,12 @@ class MemoryWaits:
         row = self._save("kept", index, run, event.metadata.header(), event.payload, seconds=kept_for)
         return row.number
 
+    async def drop_older(self, index: str, event: KeptEvent) -> None:
+        """See WaitStore."""
+        for row in self._live("kept", index):
+            if event.is_newer_than(_event(row)):
+                self._remove("kept", index, row.name)
+
     async def find(self, wait: OpenWait) -> KeptEvent | None:
         """See WaitStore."""
         return wait.ended_by([_event(row) for row in self._live("kept", wait.index)])

@@ -123,6 +123,9 @@ class EventQueue(Protocol):
     async def has_run(self, run: str) -> bool:
         """Whether an event of this run is stored, so that it has not ended. Raises EventsUnavailableError."""
 
+    async def is_stored_for_later(self, run: str) -> bool:
+        """Whether an attempt of this run waits for its time, or its time has come. Raises EventsUnavailableError."""
+
     async def knows_delivery(self, key_hash: str) -> bool:
         """Whether ``remember_delivery`` was called for it lately, by any pod. Raises EventsUnavailableError."""
 
@@ -154,6 +157,10 @@ class NoEvents:
         """See ``publish``; there is nothing to hand out."""
 
     async def has_run(self, run: str) -> bool:
+        """Nothing is stored here."""
+        return False
+
+    async def is_stored_for_later(self, run: str) -> bool:
         """Nothing is stored here."""
         return False
 

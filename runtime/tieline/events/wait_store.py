@@ -12,7 +12,7 @@ from typing import Protocol
 from tieline_protocol.approvals import KEPT_SECONDS, WAIT_PREFIX, Approval
 from tieline_protocol.child_runs import WAIT_PREFIX as CHILD_PREFIX
 from tieline_protocol.events import EventMetadata
-from tieline_protocol.waits import WaitRule, may_end, published_from
+from tieline_protocol.waits import DebounceWait, WaitRule, may_end, published_from
 
 LEAST_KEEP_SECONDS = 300.0
 """An event is kept for at least this long: a wait may be about to begin."""
@@ -36,6 +36,11 @@ class KeptEvent:
     payload: bytes
     kept_at: float = field(default=0.0, compare=False)
     """When it was first kept, in seconds since 1970; 0 where it is not kept yet."""
+
+    def is_newer_than(self, other: "KeptEvent") -> bool:
+        """Whether it was published after another one. Of two at the same time one is newer as well."""
+        own, others = self.metadata, other.metadata
+        return (own.queued_at, own.run) > (others.queued_at, others.run)
 
     @property
     def came_at(self) -> float:
@@ -85,7 +90,12 @@ class Wait:
 
     def accepts(self, event: KeptEvent) -> bool:
         """Whether the event came at a time at which it may end the wait."""
-        return may_end(self.name, event.metadata.queued_at)
+        published_at, debounced = event.metadata.queued_at, DebounceWait.parse(self.name)
+        if debounced is None:
+            return may_end(self.name, published_at)
+        return debounced.is_superseded(
+            self.run, by=event.metadata.run, published_at=published_at, came_at=event.came_at
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +131,9 @@ class WaitStore(Protocol):
 
     async def keep(self, index: str, event: KeptEvent, seconds: float) -> int:
         """Keep an event for a time, unless it is kept already; returns when, as a number among those of waits."""
+
+    async def drop_older(self, index: str, event: KeptEvent) -> None:
+        """Remove what is kept at an index of events that were published before one that is kept there."""
 
     async def find(self, wait: OpenWait) -> KeptEvent | None:
         """The oldest kept event that may end a wait. A server that is behind may miss one; ``begin`` does not."""

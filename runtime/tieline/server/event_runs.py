@@ -23,6 +23,7 @@ from tieline.events.run_cancellation import CancelledByEvent, run_cancellation
 from tieline.events.run_store import Interruption, RunTakenOver
 from tieline.events.steps import SuspendedRun
 from tieline.execution.fair_limiter import Slot
+from tieline.server.debounced_events import DebouncedEvents
 from tieline.server.ended_waits import EndedWaits
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_calls import EventCalls
@@ -78,6 +79,7 @@ class EventRuns:
             queue, history, redact=lambda: calls.tracer.redact, version=version, clock=clock
         )
         self._ended_waits = EndedWaits(queue, self._settlement, tasks.waits, clock=clock)
+        self._debounced = DebouncedEvents(queue, self._settlement, clock=clock)
         self._code = EventCalls(
             calls, tasks=tasks, queue=queue, timeout=timeout, version=version, clock=clock
         )
@@ -126,6 +128,8 @@ class EventRuns:
             # It was on its way for so long that somebody else has it by now.
             return
         task = self._tasks.find(metadata)
+        if await self._debounced.leave_key(task, delivery):
+            return
         if isinstance(task, EventTask) and await self._queued_behind_its_key(task, delivery):
             return
         kills = await delivery.interruptions()
@@ -237,6 +241,8 @@ class EventRuns:
                 outcome = await self._settlement.cancel(attempt)
                 return True
             ended = await self._ended_waits.end(attempt, has_task=task is not None)
+            if ended is None:
+                ended = await self._debounced.settle(attempt, task)
             if ended is not None:
                 outcome = ended
                 return True

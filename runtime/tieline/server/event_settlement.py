@@ -24,6 +24,7 @@ from tieline.events.queue import (
 )
 from tieline.events.retry import Reject, RetryLater
 from tieline.events.run_store import RunTakenOver
+from tieline.events.wait_store import OpenWait
 from tieline.server.event_attempt import Attempt
 from tieline.server.run_history import masked_error, masked_input, masked_results, masked_tags
 from tieline.telemetry.metrics import Outcome
@@ -81,6 +82,10 @@ class CancelledByEventError(TielineError):
     """Why a run is cancelled: which event did it."""
 
 
+class SupersededError(TielineError):
+    """Why a run is cancelled: a newer event of its task came within the time for which it is debounced."""
+
+
 class EventSettlement:
     """Settles attempts: ``succeed``, ``fail``, ``cancel``, ``wait`` or ``dead_letter`` decides each for good."""
 
@@ -104,8 +109,8 @@ class EventSettlement:
         self.dead = 0
         """Events that became dead letters."""
 
-    def queued(self, metadata: EventMetadata, attempts: int) -> None:
-        """The event has another key than its publisher knew, and is queued behind it."""
+    def queued(self, metadata: EventMetadata, attempts: int, *, until: float | None = None) -> None:
+        """The event was taken, and is queued again: behind a key that its publisher did not know, or for a time."""
         mask = self._redact().for_run
         record = RunRecord(
             id=metadata.run,
@@ -121,6 +126,7 @@ class EventSettlement:
             key=metadata.key and mask(metadata.key),
             shared_key=metadata.shared_key,
             event_id=metadata.event_id and mask(metadata.event_id),
+            next_attempt_at=until,
             replay_of=metadata.replay_of,
             parent=metadata.parent.run if metadata.parent else None,
         )
@@ -201,6 +207,26 @@ class EventSettlement:
         await self.settled(attempt.delivery.done)
         return "interrupted"
 
+    async def supersede(self, attempt: Attempt, by: EventMetadata) -> Outcome:
+        """A newer event of its task has taken the place of the event."""
+        attempt.decided = True
+        error = SupersededError(f"Superseded by a newer event (run {by.run})")
+        logger.info("%s was not run: %s", attempt.what, error)
+        await self._end(attempt, "cancelled", error)
+        await self.settled(attempt.delivery.done)
+        return "interrupted"
+
+    async def debounce(self, attempt: Attempt, until: float, wait: OpenWait) -> Outcome:
+        """Have its first attempt handed out again at a time, unless a newer event ends the wait."""
+        attempt.decided = True
+        metadata = replace(
+            attempt.metadata, interruptions=0, has_steps=True, debounced=f"{wait.index} {wait.name}"
+        )
+        self.queued(metadata, attempt.retry.attempts, until=until)
+        waits = [replace(wait, until=until), *attempt.waits_until(until)]
+        await self._store_until(attempt, metadata, until, waits)
+        return "waiting"
+
     async def reschedule(self, attempt: Attempt) -> Outcome:
         """The code was stopped, since the pod ends."""
         logger.warning("%s was stopped: the pod ends. Another one begins it again", attempt.what)
@@ -227,12 +253,24 @@ class EventSettlement:
         )
         _check_held(attempt)
         self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
+        await self._store_until(attempt, metadata, until, attempt.waits_until(until), seconds=seconds)
+        return "waiting" if error is None else "failed"
+
+    async def _store_until(
+        self,
+        attempt: Attempt,
+        metadata: EventMetadata,
+        until: float,
+        open_waits: Sequence[OpenWait],
+        *,
+        seconds: float = _SETTLE_SECONDS,
+    ) -> None:
         waits = True
 
         async def store() -> None:
             nonlocal waits
             _check_held(attempt)
-            waits = await attempt.delivery.wait(metadata, until, attempt.waits_until(until))
+            waits = await attempt.delivery.wait(metadata, until, open_waits)
 
         try:
             await self.settled(store, seconds=seconds)
@@ -240,7 +278,6 @@ class EventSettlement:
             await self._released(attempt, refused)
         if not waits:
             await self._cancelled_meanwhile(attempt)
-        return "waiting" if error is None else "failed"
 
     async def settle_ended(self, attempt: Attempt) -> bool:
         """Whether another pod has run it to its end. Then nothing more becomes of it, and the history has that end."""

@@ -66,7 +66,9 @@ def nightly(): ...
     assert lines[2].startswith("  0 3 * * * nightly, next at ")
     told = json.loads(tieline("check", str(tmp_path), "--format=json").stdout)
     assert told["webhooks"][0]["delivery"] == "queued"
-    assert told["events"] == [{"name": "order.created", "key": "customer", "attempts": 1, "cancelOn": None}]
+    assert told["events"] == [
+        {"name": "order.created", "key": "customer", "attempts": 1, "cancelOn": None, "debounce": None}
+    ]
 
 
 def findings(folder: Path, **options: Any) -> list[str]:

@@ -21,12 +21,14 @@ from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.deliveries import Leases
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.queue import EngineQueue
+from tieline.events.event import EventTask
 from tieline.events.queue import Delivery, EventsUnavailableError
 from tieline.events.retry import Reject, Retry
 from tieline.events.run_cancellation import CancelledByEvent, run_cancellation
 from tieline.events.run_store import RunTakenOver
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, SuspendedRun
+from tieline.server.debounced_events import DebouncedEvents
 from tieline.server.ended_waits import EndedWaits
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement
@@ -288,9 +290,11 @@ class SimulatedPod:
         code: Code,
         rules: list[WaitRule],
         cancel_on: Mapping[str, WaitRule] = MappingProxyType({}),
+        tasks: Mapping[str, EventTask] = MappingProxyType({}),
     ) -> None:
-        """``cancel_on`` has the events that cancel runs, by the runs' tasks."""
+        """``cancel_on`` has the events that cancel runs, by the runs' tasks; ``tasks`` those that are debounced."""
         self._cancel_on = cancel_on
+        self._tasks = tasks
         self._engine = engine
         self._code = code
         connection = connection_to(engine)
@@ -305,6 +309,7 @@ class SimulatedPod:
         )
         own = {rule.name: [one for one in rules if one.name == rule.name] for rule in rules}
         self._ended_waits = EndedWaits(self.queue, self._settlement, own, clock=engine.clock)
+        self._debounced = DebouncedEvents(self.queue, self._settlement, clock=engine.clock)
         self._running: dict[str, asyncio.Future[None]] = {}
 
     async def start(self) -> None:
@@ -331,6 +336,8 @@ class SimulatedPod:
 
     async def _run(self, delivery: Delivery) -> None:
         run = delivery.metadata.run
+        if await self._debounced.leave_key(self._tasks.get(delivery.metadata.task), delivery):
+            return
         while (earlier := self._running.get(run)) is not None:
             await asyncio.wait((earlier,))
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -367,6 +374,8 @@ class SimulatedPod:
                 await settlement.cancel(attempt)
                 return
             if await self._ended_waits.end(attempt, has_task=False) is not None:
+                return
+            if await self._debounced.settle(attempt, self._tasks.get(metadata.task)) is not None:
                 return
             await delivery.begins(kills)
             attempt.steps = steps = RunSteps(

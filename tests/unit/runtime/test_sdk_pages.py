@@ -80,6 +80,7 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def order_placed": test_an_order_is_shipped_once_it_is_paid,
         "async def credit(": test_a_credit_has_the_limit_that_finance_has_approved,
         "async def approved_refund": test_a_refund_is_paid_once_somebody_approves_it,
+        "async def product_changed": test_a_product_that_is_edited_often_is_sent_once,
         "async def order_reminded": test_nobody_is_reminded_of_a_cancelled_order,
         "async def trip_planned": test_offers_are_asked_for_side_by_side,
         "async def subscription_ordered": test_a_subscription_is_charged_with_and_without_the_patch,
@@ -395,6 +396,17 @@ def test_nobody_is_reminded_of_a_cancelled_order(serve: Serve) -> None:
     attempts = project.advance(timedelta(days=4))
     assert [one.status for one in attempts if one.task == "order.reminded"] == ["cancelled", "succeeded"]
     assert [request.json() for request in mail.requests] == [{"order": 8}]
+
+
+def test_a_product_that_is_edited_often_is_sent_once(serve: Serve) -> None:
+    project = serve(example("async def product_changed"))
+    shop = project.connection("shop")
+    shop.on("PUT", "/products/mug").answer(200)
+    for price in range(10):
+        project.publish("product.changed", {"id": "mug", "price": price})
+        project.advance(5)
+    project.advance(31)
+    assert [request.json() for request in shop.requests] == [{"id": "mug", "price": 9}]
 
 
 def test_offers_are_asked_for_side_by_side(serve: Serve) -> None:

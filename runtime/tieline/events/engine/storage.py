@@ -101,14 +101,16 @@ class EngineStorage(StoredMessages):
     async def has_run(self, run: str) -> bool:
         """See EventQueue. A run is stored at its next place before it leaves the one before."""
         streams = self.streams
-        places = (
-            (streams.queue, streams.event("*", run)),
-            (streams.queue, streams.keyed_event("*", run)),
-            (streams.later, streams.waiting(run)),
-            (streams.later, streams.due(run)),
-        )
-        for stream, subjects in places:
-            if await self.subjects(stream, subjects):
+        for subjects in (streams.event("*", run), streams.keyed_event("*", run)):
+            if await self.subjects(streams.queue, subjects):
+                return True
+        return await self.is_stored_for_later(run)
+
+    async def is_stored_for_later(self, run: str) -> bool:
+        """See EventQueue."""
+        streams = self.streams
+        for subject in (streams.waiting(run), streams.due(run)):
+            if await self.subjects(streams.later, subject):
                 return True
         return False
 

@@ -114,6 +114,16 @@ class WaitStorage:
                 await read_pause(number)
         raise EventsUnavailableError(BEHIND)
 
+    async def drop_older(self, index: str, event: KeptEvent) -> None:
+        """See WaitStore."""
+        subjects = await self._messages.subjects(self._streams.runs, self._streams.kept_event(index, "*"))
+        own = self._streams.kept_event(index, event.metadata.run)
+        for subject in sorted(subjects - {own})[:_MOST_KEPT]:
+            found = await self._connection.get(f"{self._streams.runs}.{subject}")
+            kept = None if found is None else _event(found)
+            if kept is not None and event.is_newer_than(kept):
+                await self._messages.purge(self._streams.runs, subject)
+
     async def find(self, wait: OpenWait) -> KeptEvent | None:
         """See WaitStore."""
         return await self._find(wait, since=0)

@@ -1,0 +1,153 @@
+"""Events of debounced tasks: each waits for a while, and a newer one supersedes it.
+
+An event that waits is a run with a wait (``tieline_protocol.waits``) for newer events of its task, at an index of its
+own. So whichever of the two comes first finds the other, and the outcome of the wait is written once.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from tieline.errors import reason
+from tieline.events.debounce import DebounceRule
+from tieline.events.event import EventTask
+from tieline.events.matching import EventMatching
+from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
+from tieline.events.run_store import RunTakenOver
+from tieline.events.wait_store import LEAST_KEEP_SECONDS, KeptEvent, OpenWait, Outcome
+from tieline.server.event_attempt import Attempt
+from tieline.server.event_settlement import EventSettlement
+from tieline.server.event_tasks import Task
+from tieline.telemetry import metrics
+from tieline_protocol.events import EventMetadata
+from tieline_protocol.waits import MAX_KEEP_SECONDS, DebounceWait
+
+logger = logging.getLogger("tieline.run")
+
+
+class DebouncedEvents:
+    """Has events wait before their code runs, and settles those that a newer one supersedes."""
+
+    def __init__(self, queue: EventQueue, settlement: EventSettlement, *, clock: Callable[[], float]) -> None:
+        self._queue = queue
+        self._matching = EventMatching(queue, {})
+        self._settlement = settlement
+        self._clock = clock
+
+    async def leave_key(self, task: Task | None, delivery: Delivery) -> bool:
+        """Whether an event of a debounced task was taken out of the order of its key. It would hold up newer ones."""
+        metadata = delivery.metadata
+        if metadata.key is None or _index(task, metadata, delivery.payload) is None:
+            return False
+        without = replace(metadata, key=None, shared_key=False)
+        try:
+            # A pod that died may have taken it out before.
+            if not (await delivery.interruptions() and await self._is_settled(metadata.run)):
+                await self._settlement.settled(lambda: self._queue.requeue(without, delivery.payload))
+            await self._settlement.settled(delivery.done)
+        except EventsUnavailableError as error:
+            logger.error("An event cannot be debounced, and is tried again later: %s", reason(error))
+            await delivery.release()
+        return True
+
+    async def settle(self, attempt: Attempt, task: Task | None) -> metrics.Outcome | None:
+        """What became of the attempt; None where its code is to run now."""
+        wait = _pending(attempt.metadata)
+        if wait is not None:
+            return await self._end(attempt, wait)
+        index = _index(task, attempt.metadata, attempt.delivery.payload)
+        if index is None or not isinstance(task, EventTask) or task.debounce is None:
+            return None
+        return await self._begin(attempt, task.debounce, index)
+
+    async def _begin(self, attempt: Attempt, rule: DebounceRule, index: str) -> metrics.Outcome:
+        metadata = attempt.metadata
+        if attempt.interruptions and await self._is_settled(metadata.run):
+            # The pod that had it died, or hung, before it acknowledged that.
+            attempt.decided = True
+            await self._settlement.settled(attempt.delivery.ack_duplicate)
+            return "interrupted"
+        unlimited = _wait(index, metadata, limit=0.0)
+        newer: KeptEvent | None = None
+        limit = self._clock() + rule.timeout if rule.timeout is not None else 0.0
+
+        async def supersede() -> None:
+            nonlocal newer, limit
+            newer = await self._queue.waits.find(unlimited)
+            if newer is not None:
+                return
+            event = KeptEvent(metadata=metadata, payload=b"")
+            keep = min(max(rule.period, LEAST_KEEP_SECONDS), MAX_KEEP_SECONDS)
+            for one in await self._matching.supersede(event, index, keep=keep):
+                before = DebounceWait.parse(one.name)
+                # A burst is run in time, however long it goes on.
+                if before is not None and before.limit:
+                    limit = min(limit or before.limit, before.limit)
+
+        await self._settlement.settled(supersede)
+        if newer is not None:
+            return await self._settlement.supersede(attempt, newer.metadata)
+        until = self._clock() + rule.period
+        wait = _wait(index, metadata, limit=limit)
+        return await self._settlement.debounce(attempt, min(until, limit) if limit else until, wait)
+
+    async def _is_settled(self, run: str) -> bool:
+        """Whether an event that is handed out again waits already, or has ended."""
+        settled = False
+
+        async def look() -> None:
+            nonlocal settled
+            settled = (
+                await self._queue.is_stored_for_later(run) or await self._queue.runs.end_of(run) is not None
+            )
+
+        await self._settlement.settled(look)
+        return settled
+
+    async def _end(self, attempt: Attempt, wait: OpenWait) -> metrics.Outcome | None:
+        """Its time is over, or a newer event has woken it. The first of the two counts."""
+        waits = self._queue.waits
+        outcome = Outcome()
+
+        async def decide() -> None:
+            nonlocal outcome
+            found = await waits.outcome(wait)
+            if found is None:
+                found = await waits.decide(wait, Outcome(event=await waits.find(wait)))
+            await waits.close(wait)
+            outcome = found
+
+        await self._settlement.settled(decide)
+        if not attempt.delivery.held:
+            # Another pod may have ended the run meanwhile, and removed the outcome.
+            raise RunTakenOver
+        if outcome.event is not None:
+            return await self._settlement.supersede(attempt, outcome.event.metadata)
+        attempt.metadata = replace(attempt.metadata, debounced=None)
+        return None
+
+
+def _index(task: Task | None, metadata: EventMetadata, payload: bytes) -> str | None:
+    """Where newer events supersede one; None for an event that has begun, is not debounced, or repeats a run."""
+    if not isinstance(task, EventTask) or task.debounce is None or metadata.replay_of is not None:
+        return None
+    if metadata.attempt > 1 or metadata.has_steps:
+        return None
+    try:
+        return task.debounce_index(json.loads(payload), metadata.user)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _wait(index: str, metadata: EventMetadata, *, limit: float) -> OpenWait:
+    name = DebounceWait(published=metadata.queued_at, limit=limit).name
+    return OpenWait(index=index, run=metadata.run, name=name, until=0.0, since=0.0)
+
+
+def _pending(metadata: EventMetadata) -> OpenWait | None:
+    """The wait of an event that was debounced; None for another one."""
+    index, _, name = (metadata.debounced or "").partition(" ")
+    if not index.isalnum() or DebounceWait.parse(name) is None:
+        return None
+    return OpenWait(index=index, run=metadata.run, name=name, until=0.0, since=0.0)
