@@ -171,7 +171,7 @@ class DebounceWait:
     @property
     def name(self) -> str:
         """The name of the wait."""
-        return f"{DEBOUNCE_PREFIX}{_milliseconds(self.published)}-{_milliseconds(self.limit)}"
+        return f"{DEBOUNCE_PREFIX}{_microseconds(self.published)}-{_microseconds(self.limit)}"
 
     @classmethod
     def parse(cls, name: str) -> "DebounceWait | None":
@@ -181,15 +181,24 @@ class DebounceWait:
         published, _, limit = name.removeprefix(DEBOUNCE_PREFIX).partition("-")
         if any(not one.isdecimal() or len(one) > _MAX_DIGITS for one in (published, limit)):
             return None
-        return cls(published=int(published) / 1000, limit=int(limit) / 1000)
+        return cls(published=int(published) / 1e6, limit=int(limit) / 1e6)
 
     def is_superseded(self, run: str, *, by: str, published_at: float, came_at: float) -> bool:
         """Whether the run's event is superseded by that of another run, which was published and came at these times."""
-        own, other = (_milliseconds(self.published), run), (_milliseconds(published_at), by)
-        return other > own and (not self.limit or came_at < self.limit)
+        is_newer = publication_order(published_at, by) > publication_order(self.published, run)
+        return is_newer and (not self.limit or came_at < self.limit)
+
+
+def publication_order(published_at: float, run: str) -> tuple[int, str]:
+    """Orders events by when they were published. One publisher may publish several within a millisecond."""
+    return _microseconds(published_at), run
 
 
 _MAX_DIGITS = 20
+
+
+def _microseconds(seconds: float) -> int:
+    return max(round(seconds * 1e6), 0)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -12,7 +12,7 @@ from typing import Protocol
 from tieline_protocol.approvals import KEPT_SECONDS, WAIT_PREFIX, Approval
 from tieline_protocol.child_runs import WAIT_PREFIX as CHILD_PREFIX
 from tieline_protocol.events import EventMetadata
-from tieline_protocol.waits import DebounceWait, WaitRule, may_end, published_from
+from tieline_protocol.waits import DebounceWait, WaitRule, may_end, publication_order, published_from
 
 LEAST_KEEP_SECONDS = 300.0
 """An event is kept for at least this long: a wait may be about to begin."""
@@ -40,7 +40,8 @@ class KeptEvent:
     def is_newer_than(self, other: "KeptEvent") -> bool:
         """Whether it was published after another one. Of two at the same time one is newer as well."""
         own, others = self.metadata, other.metadata
-        return (own.queued_at, own.run) > (others.queued_at, others.run)
+        before = publication_order(others.queued_at, others.run)
+        return publication_order(own.queued_at, own.run) > before
 
     @property
     def came_at(self) -> float:
@@ -115,6 +116,14 @@ class OpenWait(Wait):
             if event.came_at >= self.since and event.metadata.run not in self.taken and self.accepts(event):
                 return event
         return None
+
+
+def pending_wait(metadata: EventMetadata) -> OpenWait | None:
+    """The wait of an event that waits for newer ones to supersede it; None for another event."""
+    index, _, name = (metadata.debounced or "").partition(" ")
+    if not (index.isascii() and index.isalnum()) or DebounceWait.parse(name) is None:
+        return None
+    return OpenWait(index=index, run=metadata.run, name=name, until=0.0, since=0.0)
 
 
 class WaitStore(Protocol):

@@ -15,7 +15,7 @@ from tieline.events.event import EventTask
 from tieline.events.matching import EventMatching
 from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
 from tieline.events.run_store import RunTakenOver
-from tieline.events.wait_store import LEAST_KEEP_SECONDS, KeptEvent, OpenWait, Outcome
+from tieline.events.wait_store import LEAST_KEEP_SECONDS, KeptEvent, OpenWait, Outcome, pending_wait
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement
 from tieline.server.event_tasks import Task
@@ -53,7 +53,7 @@ class DebouncedEvents:
 
     async def settle(self, attempt: Attempt, task: Task | None) -> metrics.Outcome | None:
         """What became of the attempt; None where its code is to run now."""
-        wait = _pending(attempt.metadata)
+        wait = pending_wait(attempt.metadata)
         if wait is not None:
             return await self._end(attempt, wait)
         index = _index(task, attempt.metadata, attempt.delivery.payload)
@@ -115,7 +115,6 @@ class DebouncedEvents:
             found = await waits.outcome(wait)
             if found is None:
                 found = await waits.decide(wait, Outcome(event=await waits.find(wait)))
-            await waits.close(wait)
             outcome = found
 
         await self._settlement.settled(decide)
@@ -124,6 +123,7 @@ class DebouncedEvents:
             raise RunTakenOver
         if outcome.event is not None:
             return await self._settlement.supersede(attempt, outcome.event.metadata)
+        await self._settlement.settled(lambda: waits.close(wait))
         attempt.metadata = replace(attempt.metadata, debounced=None)
         return None
 
@@ -142,12 +142,4 @@ def _index(task: Task | None, metadata: EventMetadata, payload: bytes) -> str | 
 
 def _wait(index: str, metadata: EventMetadata, *, limit: float) -> OpenWait:
     name = DebounceWait(published=metadata.queued_at, limit=limit).name
-    return OpenWait(index=index, run=metadata.run, name=name, until=0.0, since=0.0)
-
-
-def _pending(metadata: EventMetadata) -> OpenWait | None:
-    """The wait of an event that was debounced; None for another one."""
-    index, _, name = (metadata.debounced or "").partition(" ")
-    if not index.isalnum() or DebounceWait.parse(name) is None:
-        return None
     return OpenWait(index=index, run=metadata.run, name=name, until=0.0, since=0.0)

@@ -10,7 +10,7 @@ from tieline.events.run_cancellation import RunCancellation
 from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps
-from tieline.events.wait_store import OpenWait
+from tieline.events.wait_store import OpenWait, pending_wait
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import StepRecord
 
@@ -53,7 +53,8 @@ class Attempt:
     @property
     def open_waits(self) -> Sequence[OpenWait]:
         """The waits of this attempt that have not ended."""
-        return self.waits.open if self.waits is not None else ()
+        pending = pending_wait(self.metadata)
+        return [*(self.waits.open if self.waits is not None else ()), *([pending] if pending else ())]
 
     def waits_until(self, until: float) -> Sequence[OpenWait]:
         """What ends before a time for which the run waits: its open waits, and that for an event that cancels it."""

@@ -418,7 +418,8 @@ class EventSettlement:
         await self._end_wait_of_parent(attempt, ChildEnd.of(ended))
         if claims:
             await self.settled(lambda: self._queue.runs.forget_steps(record.id))
-        has_waited = attempt.waits is not None and attempt.waits.has_waited
+        is_pending = attempt.metadata.debounced is not None
+        has_waited = is_pending or (attempt.waits is not None and attempt.waits.has_waited)
         if has_waited or (attempt.cancellation is not None and had_attempts):
             await self.settled(lambda: self._queue.waits.forget(record.id, attempt.waits_until(0)))
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tieline import Debounce, Integration
+from tieline.events.debounce import DebounceRule
+from tieline.events.event import EventTask
+from tieline.events.event_file import EventFile
+from tieline.events.memory import MemoryQueue
+from tieline.events.queue import Delivery
+from tieline.events.retry import Retry
+from tieline.server.debounced_events import DebouncedEvents
+from tieline.server.event_attempt import Attempt
+from tieline.server.event_settlement import EventSettlement
+from tieline.telemetry.redaction import Redactor
 from tieline.testing import EventAttempt, Project
+from tieline_protocol.events import EventMetadata
+from tieline_protocol.run_records import RunRecord
 
 pytestmark = pytest.mark.fast
 
@@ -135,6 +150,83 @@ async def parent(ctx: Context, event: Event) -> None:
     project.publish("changed", {"id": "mug", "version": 2})
     project.advance(31)
     assert project.module.done == ["cancelled", ("mug", 2)]
+
+
+def test_another_event_cancels_one_that_waits_for_its_burst(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("edited", debounce=30, cancel_on=CancelOn("deleted", match=["id"]))
+async def edited(ctx: Context, event: Event) -> None:
+    done.append("edited")
+""")
+    project.publish("edited", {"id": "mug"})
+    project.run_events()
+    project.publish("deleted", {"id": "mug"})
+    assert [(one.task, one.status) for one in project.run_events()] == [
+        ("deleted", "succeeded"),
+        ("edited", "cancelled"),
+    ]
+    project.publish("edited", {"id": "cup"})
+    project.run_events()
+    project.advance(31)
+    assert project.module.done == ["edited"]
+    assert project.waiting_events == 0
+
+
+async def test_events_that_wait_are_superseded_in_the_next_process(tmp_path: Path) -> None:
+    now, ran, ended = 1000.0, [], asyncio.Event()
+    rule = DebounceRule(period=30, key=None, timeout=None)
+    task = EventTask(name="edited", handler=print, is_async=False, arguments=0, debounce=rule)
+    history: list[RunRecord] = []
+
+    async def write(record: RunRecord) -> None:
+        history.append(record)
+
+    def opened() -> tuple[MemoryQueue, Callable[[Delivery], Coroutine[Any, Any, None]]]:
+        queue = MemoryQueue(clock=lambda: now, file=EventFile(tmp_path / "events.db"))
+        writer = cast(Any, SimpleNamespace(add=history.append, write=write))
+        settlement = EventSettlement(queue, writer, redact=Redactor, version="v1", clock=lambda: now)
+        debounced = DebouncedEvents(queue, settlement, clock=lambda: now)
+
+        async def handle(delivery: Delivery) -> None:
+            metadata = delivery.metadata
+            attempt = Attempt(
+                metadata=metadata, delivery=delivery, number=metadata.attempt, retry=Retry(), started_at=now
+            )
+            if await debounced.settle(attempt, task) is None:
+                ran.append(metadata.run)
+                await settlement.succeed(attempt)
+            if len(ran) or len(history) == expected:
+                ended.set()
+
+        return queue, handle
+
+    async def process(*runs: str, until: int) -> None:
+        nonlocal expected
+        expected = until
+        ended.clear()
+        queue, handle = opened()
+        for run in runs:
+            metadata = EventMetadata(run=run, kind="event", task="edited", queued_at=now)
+            await queue.publish(metadata, b"{}")
+        running = asyncio.create_task(queue.run(handle, capacity=1))
+        await ended.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        queue.close()
+
+    expected = 0
+    await process("a", until=1)
+    now += 10
+    await process("b", until=3)
+    now += 31
+    await process(until=4)
+    assert ran == ["b"]
+    assert [(one.id, one.status) for one in history] == [
+        ("a", "queued"),
+        ("b", "queued"),
+        ("a", "cancelled"),
+        ("b", "succeeded"),
+    ]
 
 
 @pytest.mark.parametrize(
