@@ -166,10 +166,11 @@ class SimulatedEngine:
             }
         self._remember(stream)
         if operation == "STREAM.PURGE":
-            for one in stream.matching(body["filter"]):
-                if one.number < body.get("seq", stream.last + 1):
-                    del stream.messages[one.subject]
-            return {}
+            before = body.get("seq", stream.last + 1)
+            purged = [one.subject for one in stream.matching(body["filter"]) if one.number < before]
+            for subject in purged:
+                del stream.messages[subject]
+            return {"purged": len(purged)}
         assert operation == "STREAM.MSG.DELETE"
         stream.messages = {key: one for key, one in stream.messages.items() if one.number != body["seq"]}
         return {}
