@@ -197,8 +197,8 @@ class WaitStorage:
     async def _wake_run(self, run: str) -> None:
         """Queue the attempt that waits for its time, and then remove it from there.
 
-        After a death between the two, both are repeated. An attempt that the run has stored since is not removed. Nor is
-        the latest one where a server that is behind has answered with an earlier one: then it is looked for again.
+        After a death between the two, both are repeated. An attempt that the run has stored since is not removed. A
+        server that is behind may answer with an earlier attempt than waits: then it is asked again.
         """
         later, waiting = self._streams.later, self._streams.waiting(run)
         for number in range(1, READ_ATTEMPTS + 1):
