@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,13 +33,15 @@ FAST = (
     (*_HALF, "-m", "fast"),
     ("tests/unit", *(f"--ignore={folder}" for folder in _HALF), "-m", "fast"),
 )
-_BESIDE = sorted(
-    f"tests/integration/{path.name}"
-    for path in (ROOT / "tests/integration").iterdir()
-    if path.is_dir() and path.name not in ("api", "__pycache__")
-)
-PLATFORM = ("tests/e2e",)
 API = ("tests/integration/api",)
+_BEFORE_PLATFORM = tuple(f"tests/integration/{folder}" for folder in ("manifests", "monitoring", "traces"))
+"""On the platform's cluster, so that the sessions take about as long as each other."""
+PLATFORM = (*_BEFORE_PLATFORM, "tests/e2e")
+_INTEGRATION = (path for path in (ROOT / "tests/integration").iterdir() if path.is_dir())
+_BESIDE = sorted(
+    {f"tests/integration/{path.name}" for path in _INTEGRATION if path.name != "__pycache__"}
+    - {*API, *_BEFORE_PLATFORM}
+)
 OTHERS = (*SLOW, "tests/cluster", "tests/install", "examples")
 BESIDE: Mapping[str, Sequence[str]] = {
     "REST API": API,
@@ -85,6 +88,9 @@ def _all(more: Sequence[str]) -> int:
             codes = [session.wait() for session in sessions]
         for title, one in started.items():
             print(f"\n{title}:\n", one.text(), flush=True)
+        print("\nHow long the sessions beside it took:")
+        for title, one in started.items():
+            print(f"{one.seconds:9.0f} s  {title}")
     return max(codes, key=abs)
 
 
@@ -100,6 +106,7 @@ class _Beside:
         }
         with self.output.open("w") as output:
             self.session = _started(tests, more, output, variables if number else NO_VARIABLES)
+        self._began, self.seconds = time.monotonic(), 0.0
         self._ending = threading.Thread(target=self._end_report)
         self._ending.start()
 
@@ -110,6 +117,7 @@ class _Beside:
 
     def _end_report(self) -> None:
         self.session.wait()
+        self.seconds = time.monotonic() - self._began
         reports.end(self.report)
 
 

@@ -22,9 +22,6 @@ NO_ACCOUNT = frozenset(
     {
         "aircall",
         "anilist",
-        "azure-devops",
-        "deel",
-        "gong",
         "linear",
         "lever",
         "mollie",

@@ -169,10 +169,11 @@ class SimulatedEngine:
             }
         self._remember(stream)
         if operation == "STREAM.PURGE":
-            for one in stream.matching(body["filter"]):
-                if one.number < body.get("seq", stream.last + 1):
-                    del stream.messages[one.subject]
-            return {}
+            before = body.get("seq", stream.last + 1)
+            purged = [found.subject for found in stream.matching(body["filter"]) if found.number < before]
+            for one in purged:
+                del stream.messages[one]
+            return {"purged": len(purged)}
         assert operation == "STREAM.MSG.DELETE"
         stream.messages = {key: one for key, one in stream.messages.items() if one.number != body["seq"]}
         return {}

@@ -68,13 +68,15 @@ class StoredMessages:
         except InvalidEventError:
             return False
 
-    async def purge(self, stream: str, subjects: str, *, before: int | None = None) -> None:
-        """Remove all messages of a stream at subjects; with ``before`` only those with lower numbers."""
+    async def purge(self, stream: str, subjects: str, *, before: int | None = None) -> int:
+        """Remove all messages of a stream at subjects; with ``before`` only those with lower numbers. Returns how many
+        there were."""
         numbers = {} if before is None else {"seq": before}
         try:
-            await self.connection.api(f"STREAM.PURGE.{stream}", filter=subjects, **numbers)
+            answer = await self.connection.api(f"STREAM.PURGE.{stream}", filter=subjects, **numbers)
         except RefusedByEngineError as error:
             raise EventsUnavailableError(error.description) from None
+        return int(answer.get("purged", 0))
 
     async def subjects(self, stream: str, subjects: str) -> set[str]:
         """The subjects of a stream's messages, of those with wildcards."""

@@ -207,19 +207,27 @@ class WaitStorage:
     async def _wake_run(self, run: str) -> None:
         """Queue the attempt that waits for its time, and then remove it from there.
 
-        After a death between the two, both are repeated. An attempt that the run has stored since is not removed.
+        After a death between the two, both are repeated. An attempt that the run has stored since is not removed. A
+        server that is behind may answer with an earlier attempt than waits: then it is asked again.
         """
-        streams = self._streams
+        later, waiting = self._streams.later, self._streams.waiting(run)
+        for number in range(1, READ_ATTEMPTS + 1):
+            found = await self._present(later, waiting)
+            if found is None or await self._continue_now(run, found):
+                return
+            if waiting not in await self._messages.subjects(later, waiting):
+                return
+            await read_pause(number)
+        raise EventsUnavailableError(BEHIND)
+
+    async def _continue_now(self, run: str, found: Msg) -> bool:
+        """Whether this attempt was the one that waited; it does not any more."""
+        streams, headers, number = self._streams, found.headers or {}, _number(found)
         waiting = streams.waiting(run)
-        found = await self._present(streams.later, waiting)
-        if found is None:
-            return
-        headers = found.headers or {}
-        number = _number(found)
         try:
             metadata = EventMetadata.parse(headers)
         except InvalidEventError:
-            return
+            return True
         try:
             queued = {HEADER: headers[HEADER], MESSAGE_ID: f"{run}/wake/{number}"}
             await self._store(streams.event(metadata.task, run), found.data, queued)
@@ -228,9 +236,10 @@ class WaitStorage:
             # which is now and takes a fifth of a second.
             now = schedule(streams.due(run), self._clock())
             kept = {HEADER: headers[HEADER]}
-            await self._unless_changed(waiting, found.data, {**kept, **now, EXPECTED_SEQUENCE: str(number)})
-        else:
-            await self._messages.purge(streams.later, waiting, before=number + 1)
+            return await self._unless_changed(
+                waiting, found.data, {**kept, **now, EXPECTED_SEQUENCE: str(number)}
+            )
+        return bool(await self._messages.purge(streams.later, waiting, before=number + 1))
 
     async def _wake_key(self, run: str, key_hash: str) -> None:
         """Continue the oldest event of a key: clear the time in its state, and make the key's token come now."""
