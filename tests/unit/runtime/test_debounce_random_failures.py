@@ -124,7 +124,7 @@ class Simulation:
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(8))
 async def test_each_burst_is_run_with_its_newest_event(seed: int, keyed: bool) -> None:
     simulation = Simulation(
         seed, keyed=keyed, timeout=TIMEOUT if seed % 2 else None, behind=0.15 if seed % 4 == 3 else 0.0
