@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         UpstreamError,
     )
     from tieline.events.event import Event
+    from tieline.events.publish_many import EventsNotStoredError, NewEvent
     from tieline.events.publisher import UnknownTaskError
     from tieline.events.queue import EventsUnavailableError, EventTooLargeError
     from tieline.events.retry import Reject, Retry, RetryLater
@@ -98,6 +99,7 @@ __all__ = [
     "EndUser",
     "Event",
     "EventTooLargeError",
+    "EventsNotStoredError",
     "EventsUnavailableError",
     "ForeignOriginError",
     "ForeignRedirectError",
@@ -111,6 +113,7 @@ __all__ = [
     "Log",
     "Login",
     "MissingCredentialError",
+    "NewEvent",
     "NoConnectionOfUserError",
     "NoDialectError",
     "NoPagesError",
@@ -193,6 +196,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "UpstreamError",
     ),
     "tieline.events.event": ("Event",),
+    "tieline.events.publish_many": ("EventsNotStoredError", "NewEvent"),
     "tieline.events.publisher": ("UnknownTaskError",),
     "tieline.events.queue": ("EventsUnavailableError", "EventTooLargeError"),
     "tieline.events.retry": ("Reject", "Retry", "RetryLater"),

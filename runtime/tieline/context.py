@@ -16,6 +16,7 @@ from tieline.configuration.snapshot import Activation
 from tieline.connectors.caller import Caller, Connectors
 from tieline.credentials import AccessToken, Credentials, exposed
 from tieline.events.event import Event
+from tieline.events.publish_many import NewEvent
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.events.run_approvals import ApprovalAnswer, Question
@@ -329,6 +330,25 @@ class Context(Generic[V]):
         202
         """
         return await self._events.publish(task, payload, key=key, id=id, delay=delay, at=at, user=user)
+
+    async def publish_many(self, events: Iterable[NewEvent]) -> list[str | None]:
+        """Publish up to 1,000 events in one call; returns their runs' ids in the order of ``events``.
+
+        Each event has what ``publish`` takes, and None stands for one whose ``id`` is known. All are checked before the
+        first is stored. They are stored side by side, those of a key in their order. If some cannot be stored, the
+        others are, and an EventsNotStoredError says which.
+
+        Raises what ``publish`` raises, with the number of the event; ValueError for more than 1,000 events, and
+        EventTooLargeError for more than 8 MiB of payloads.
+
+        >>> async def order(ctx: Context, request: Request) -> int:
+        ...     orders = (await request.json())["orders"]
+        ...     runs = await ctx.publish_many(NewEvent("order.created", one, key=one["id"]) for one in orders)
+        ...     return len(runs)
+        >>> run(order, json={"orders": [{"id": "A-1"}, {"id": "A-2"}]})
+        2
+        """
+        return await self._events.publish_many(events)
 
     async def step(self, name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of ``work(*args, **kwargs)``, which a retry of the run does not do again.

@@ -18,6 +18,7 @@ from yarl import URL
 from tieline.context import Context, V
 from tieline.credentials import AccessToken, Credentials
 from tieline.events.event import Event
+from tieline.events.publish_many import NewEvent
 from tieline.events.run_approvals import ApprovalAnswer, Question
 from tieline.events.run_waits import Place
 from tieline.events.steps import StepsNotAvailableError, work_of
@@ -288,6 +289,10 @@ class SyncContext(Generic[V]):
         """Have ``@integration.event(task)`` run with ``payload``; see Context.publish."""
         call = self._context.publish(task, payload, key=key, id=id, delay=delay, at=at, user=user)
         return _wait(call, self._loop)
+
+    def publish_many(self, events: Iterable[NewEvent]) -> list[str | None]:
+        """Publish up to 1,000 events in one call; see Context.publish_many."""
+        return _wait(self._context.publish_many(events), self._loop)
 
     def step(self, name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of ``work(*args, **kwargs)``, which a retry does not do again; see Context.step."""
