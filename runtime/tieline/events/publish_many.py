@@ -13,8 +13,8 @@ MAX_EVENTS = 1000
 """Of a call."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of the payloads of a call, together."""
-_AT_ONCE = 64
-"""Events that are on their way to the engine."""
+_AT_ONCE = 8
+"""Events that are on their way to the engine. It syncs each by itself, so more of them are not faster (bench.publish_many)."""
 
 
 @dataclass(frozen=True)

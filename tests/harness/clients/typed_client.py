@@ -70,6 +70,7 @@ from tests.harness.clients.answers.runs import (
     Approvals,
     Backlog,
     EventAccepted,
+    EventBatchAccepted,
     Issue,
     IssueDetail,
     Issues,
@@ -216,6 +217,7 @@ ANSWERS: Mapping[str, Any] = {
     "listReleases": Releases,
     "getRelease": ReleaseDetail,
     "publishEvent": EventAccepted,
+    "publishEvents": EventBatchAccepted,
     "listSleepers": SleepingRuns,
 }
 """What clients read of an operation's good answer, by the operation's id."""

@@ -228,6 +228,20 @@ class EventAccepted(Strict):
     run_id: Ulid | None = None
 
 
+class EventResult(Strict):
+    status: Literal["stored", "duplicate", "refused"]
+    event_id: str
+    run_id: Ulid | None = None
+    error: str | None = None
+
+
+class EventBatchAccepted(Strict):
+    stored: int
+    duplicates: int
+    refused: int
+    results: list[EventResult]
+
+
 class BacklogItem(Strict):
     environment_id: Ulid
     task: str
