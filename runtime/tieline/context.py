@@ -24,6 +24,7 @@ from tieline.events.run_events import RunEvents
 from tieline.events.side_by_side import side_by_side
 from tieline.events.steps import PatchAnswer, RunSteps, StepsNotAvailableError, work_of
 from tieline.execution.background import BackgroundWork, Work
+from tieline.execution.progress import RunProgress
 from tieline.execution.tags import TagValue, add_tag, background_tags
 from tieline.http_client.session import Session, fetch
 from tieline.patterns.bulk import BulkResult, bulk
@@ -101,6 +102,7 @@ class Context(Generic[V]):
         "_connectors",
         "_documents",
         "_events",
+        "_progress",
         "_tags",
         "_tracer",
         "_variables",
@@ -126,6 +128,7 @@ class Context(Generic[V]):
         delivery: WebhookDelivery | None = None,
         connectors: Connectors | None = None,
         tags: dict[str, str] | None = None,
+        progress: RunProgress | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
@@ -146,6 +149,7 @@ class Context(Generic[V]):
         self._connectors = connectors or Connectors()
         self._tracer = tracer or Tracer(lambda _: None)
         self._tags: dict[str, str] = {} if tags is None else tags
+        self._progress = RunProgress() if progress is None else progress
         self._variables: Variables | None = None
 
     @property
@@ -266,6 +270,26 @@ class Context(Generic[V]):
         'taken'
         """
         add_tag(self._current_tags, name, value)
+
+    def progress(self, text: str, fraction: float | None = None) -> None:
+        """Say how far the run is: ``ctx.progress("3 of 10", 0.3)``. Its page shows the latest state while it runs.
+
+        The text is cut after 200 characters, and known secrets in it are masked; ``fraction`` is from 0 to 1. Call it
+        as often as you like: it is shown after a second, then ever more rarely, and at the end. It stays until another
+        attempt of the run says something else. It does nothing in work of ``background``.
+
+        Raises TypeError and ValueError for what does not fit.
+
+        >>> async def order(ctx: Context, request: Request) -> str:
+        ...     numbers = (await request.json())["numbers"]
+        ...     for done, number in enumerate(numbers):
+        ...         ctx.progress(f"{done} of {len(numbers)}", done / len(numbers))
+        ...     return "done"
+        >>> run(order, json={"numbers": [1, 2, 3]})
+        'done'
+        """
+        if background_tags.get() is None:
+            self._progress.set(text, fraction)
 
     @property
     def _current_tags(self) -> dict[str, str]:

@@ -268,6 +268,10 @@ class SyncContext(Generic[V]):
         """Mark the run with a business id; see Context.tag."""
         self._context.tag(name, value)
 
+    def progress(self, text: str, fraction: float | None = None) -> None:
+        """Say how far the run is; see Context.progress."""
+        self._context.progress(text, fraction)
+
     def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
         """Do ``work`` after the answer, in this pod's memory; see Context.background."""
         _wait(self._start(work, args, kwargs), self._loop)

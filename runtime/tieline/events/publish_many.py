@@ -14,7 +14,7 @@ MAX_EVENTS = 1000
 MAX_BYTES = 8 * 1024 * 1024
 """Of the payloads of a call, together."""
 _AT_ONCE = 8
-"""Events that are on their way to the engine. It syncs each by itself, so more of them are not faster (bench.publish_many)."""
+"""Events on their way to the engine, which syncs each by itself: more are not faster (``bench.publish_many``)."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """``tieline runs``, ``replay`` and ``traces``."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -122,6 +123,7 @@ def show_run(
             "version": (found.get("version") or {}).get("name"),
             "key": found.get("key"),
             "tags": _tags(found),
+            "progress": _progress(found),
             "waits behind": found.get("waitsBehind"),
             "queued": f"{local(found['queuedAt'])} ({age(found['queuedAt'])} ago)",
             "next attempt": local(found.get("nextAttemptAt")),
@@ -345,7 +347,19 @@ def _reason(run: Json) -> str:
     """Why it has failed, or why it does not begin."""
     if run.get("waitsBehind"):
         return f"waits behind {run['waitsBehind']}"
+    if run.get("progress") and run["status"] in ("running", "waiting") and not run.get("error"):
+        return _first_line(_progress(run))
     return _first_line((run.get("error") or {}).get("message"))
+
+
+def _progress(run: Json) -> str | None:
+    """What its code last said, and of an earlier attempt which one that was."""
+    said = run.get("progress")
+    if not said:
+        return None
+    percent = f" ({math.floor(said['fraction'] * 100)} %)" if said.get("fraction") is not None else ""
+    earlier = f", in attempt {said['attempt']}" if said["attempt"] != run["attempt"] else ""
+    return f"{said['text']}{percent}{earlier}"
 
 
 def _tags(run: Json) -> str | None:
