@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from tieline.events.run_approvals import ApprovalAnswer
     from tieline.events.run_children import ChildRunError, ChildRunRefusedError
     from tieline.events.run_events import UndeclaredWaitError
+    from tieline.events.run_signals import Signal
     from tieline.events.steps import StepsNotAvailableError, TooManyStepsError
     from tieline.execution.background import TooMuchBackgroundWorkError
     from tieline.http_client.session import Session
@@ -130,6 +131,7 @@ __all__ = [
     "RetryLater",
     "ScheduledRun",
     "Session",
+    "Signal",
     "SigningKey",
     "Span",
     "State",
@@ -203,6 +205,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tieline.events.run_approvals": ("ApprovalAnswer",),
     "tieline.events.run_children": ("ChildRunError", "ChildRunRefusedError"),
     "tieline.events.run_events": ("UndeclaredWaitError",),
+    "tieline.events.run_signals": ("Signal",),
     "tieline.events.steps": ("StepsNotAvailableError", "TooManyStepsError"),
     "tieline.execution.background": ("TooMuchBackgroundWorkError",),
     "tieline.http_client.session": ("Session",),

@@ -21,6 +21,7 @@ from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.events.run_approvals import ApprovalAnswer, Question
 from tieline.events.run_events import RunEvents
+from tieline.events.run_signals import Signal
 from tieline.events.side_by_side import side_by_side
 from tieline.events.steps import PatchAnswer, RunSteps, StepsNotAvailableError, work_of
 from tieline.execution.background import BackgroundWork, Work
@@ -429,6 +430,30 @@ class Context(Generic[V]):
         ...         await ctx.step("remind", book, event.payload)
         """
         return await self._events.wait_for(name, match, timeout)
+
+    async def wait_for_signal(
+        self,
+        name: str,
+        *,
+        timeout: float | timedelta,  # noqa: ASYNC109  (the run ends meanwhile)
+    ) -> Signal | None:
+        """Suspend the run until somebody sends it a signal of this name, and return it; None after ``timeout``.
+
+        Signals are sent to the run's id (``execution_id``) by REST, ``tieline runs signal`` or the console. One that
+        comes before the wait is kept for 30 days. Each ends one wait of its name, the oldest first. ``timeout`` is in
+        seconds, or a timedelta of at most 30 days; with 0 the run is not suspended, and takes what has come already. As
+        in ``wait_for``, the code before it runs again.
+
+        Raises ValueError, StepsNotAvailableError outside of runs that are tried again, TooManyStepsError and
+        EventsUnavailableError.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     await ctx.step("ask", book, {"run": ctx.execution_id})
+        ...     signal = await ctx.wait_for_signal("address", timeout=timedelta(days=2))
+        ...     if signal is not None:
+        ...         await ctx.step("book", book, signal.payload)
+        """
+        return await self._events.wait_for_signal(name, timeout)
 
     async def approve(
         self,

@@ -20,6 +20,7 @@ from tieline.credentials import AccessToken, Credentials
 from tieline.events.event import Event
 from tieline.events.publish_many import NewEvent
 from tieline.events.run_approvals import ApprovalAnswer, Question
+from tieline.events.run_signals import Signal
 from tieline.events.run_waits import Place
 from tieline.events.steps import StepsNotAvailableError, work_of
 from tieline.execution.background import Work
@@ -349,6 +350,11 @@ class SyncContext(Generic[V]):
             handles_error=sys.exception() is not None,
         )
         return _wait(waiting, self._loop)
+
+    def wait_for_signal(self, name: str, *, timeout: float | timedelta) -> Signal | None:
+        """Suspend the run until somebody sends it a signal of this name; see Context.wait_for_signal."""
+        place = Place(in_order=get_ident() == run_thread.get(), handles_error=sys.exception() is not None)
+        return _wait(self._context._events.wait_for_signal(name, timeout, place), self._loop)
 
     def approve(
         self,

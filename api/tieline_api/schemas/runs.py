@@ -422,6 +422,23 @@ class ReplayBody(Rest):
     ``payload``."""
 
 
+class SignalCreate(Rest):
+    """A signal to a run."""
+
+    payload: Any = None
+    """What the code gets: any JSON, at most 16 KiB."""
+    id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """What the sender knows the signal by. Signals of a run and a name with the same id within two minutes count
+    once."""
+
+
+class SignalAccepted(Rest):
+    """A signal that is stored."""
+
+    status: Literal["stored", "duplicate"]
+    """``stored``: the run gets it once its code waits for it. ``duplicate``: one with its id is stored already."""
+
+
 class RecordedOutcome(Rest):
     """How a wait has ended."""
 

@@ -13,6 +13,7 @@ from tieline.events.publisher import Prepared, Publisher
 from tieline.events.queue import EventsUnavailableError
 from tieline.events.run_approvals import ApprovalAnswer, Question, RunApprovals
 from tieline.events.run_children import RunChildren
+from tieline.events.run_signals import Signal, wait_for_signal
 from tieline.events.run_waits import IN_OWN_TASK, Place, RunWaits
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
 from tieline.execution.ulids import derived_ulid
@@ -202,6 +203,17 @@ class RunEvents:
             handles_error=handles_error,
         )
         return None if found is None else event_of(found.metadata, found.payload)
+
+    async def wait_for_signal(
+        self,
+        name: str,
+        timeout: float | timedelta,  # noqa: ASYNC109  (the run ends meanwhile)
+        place: Place = IN_OWN_TASK,
+    ) -> Signal | None:
+        """See ``Context.wait_for_signal``."""
+        if self._waits is None:
+            raise StepsNotAvailableError
+        return await wait_for_signal(self._waits, self._run, name, timeout, place)
 
     async def approve(self, question: Question, place: Place = IN_OWN_TASK) -> ApprovalAnswer:
         """See ``Context.approve``."""

@@ -83,6 +83,7 @@ from tests.harness.clients.answers.runs import (
     RunRecording,
     Runs,
     RunsAffected,
+    SignalAccepted,
     SleepingRuns,
 )
 from tests.harness.clients.answers.users import (
@@ -218,6 +219,7 @@ ANSWERS: Mapping[str, Any] = {
     "getRelease": ReleaseDetail,
     "publishEvent": EventAccepted,
     "publishEvents": EventBatchAccepted,
+    "signalRun": SignalAccepted,
     "listSleepers": SleepingRuns,
 }
 """What clients read of an operation's good answer, by the operation's id."""

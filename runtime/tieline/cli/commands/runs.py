@@ -200,6 +200,44 @@ def cancel_runs(
     _act(remote, where.project_id(remote), run, "cancel", filters, dry_run=dry_run, yes=yes)
 
 
+@runs.command("signal")
+def signal(
+    run: RunArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name, as the code waits for it.")],
+    payload: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="The payload: JSON, @FILE or - (standard input).")
+    ] = None,
+    *,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Signals with one id count once (two minutes).")
+    ] = None,
+    is_local: Annotated[
+        bool, typer.Option("--local", help="To a run of `tieline run` in this folder, instead of a platform.")
+    ] = False,
+    where: InEnvironment,
+    platform: Platform,
+) -> None:
+    """Send a signal to a run. The run gets it once its code waits for a signal of this name."""
+    content = json_value(payload) if payload is not None else None
+    if is_local:
+        from tieline.cli.commands.local_approvals import signal_locally  # noqa: PLC0415  (it loads what runs events)
+
+        if id is not None:
+            raise UsageError("--id is for signals to a platform")
+        signal_locally(run, name, content)
+        say(f"Sent to {run}")
+        return
+    remote = platform.client()
+    answer = remote.request(
+        "POST",
+        f"projects/{where.project_id(remote)}/runs/{segment(run)}/signals/{segment(name)}",
+        query={"project_env": where.environment},
+        body={"payload": content} | ({} if id is None else {"id": id}),
+    )
+    known = " already, and not again" if answer["status"] == "duplicate" else ""
+    say(f"Sent to {run}{known}")
+
+
 @runs.command("discard")
 def discard_runs(
     run: Annotated[

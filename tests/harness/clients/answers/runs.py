@@ -236,6 +236,10 @@ class EventAccepted(Strict):
     run_id: Ulid | None = None
 
 
+class SignalAccepted(Strict):
+    status: Literal["stored", "duplicate"]
+
+
 class EventResult(Strict):
     status: Literal["stored", "duplicate", "refused"]
     event_id: str

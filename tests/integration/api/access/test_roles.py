@@ -41,7 +41,7 @@ MAY = {
         deleteConnectionTemplate addSystemToEnvironment removeSystemFromEnvironment
         removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
         updateActivationVariables setActivationVariable updateStaticVariables
-        replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent publishEvents listSleepers
+        replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent publishEvents signalRun listSleepers
         updateIssue replayIssue
         runScheduler updateScheduler
         setStoreValue deleteStoreValue setStoreValueInOrganisation deleteStoreValueInOrganisation
