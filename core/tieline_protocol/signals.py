@@ -1,7 +1,7 @@
 """Signals: what people and programs send to a run by its id and a name. Pure.
 
-A signal is an event for one run alone: its index is made of the run and the name, so it is kept and ends waits as events
-do. Code of the environment can write such messages, so their readers check them.
+A signal is an event for one run alone: its index is made of the run and the name. So it is kept, and ends waits, as
+events do. Code of the environment can write such messages, so their readers check them.
 """
 
 import math

@@ -37,8 +37,8 @@ async def send(
 ) -> bool:
     """Stores a signal for a run; False for one whose id was stored in the last two minutes.
 
-    Raises ApiError: 409 for a run that cannot take it, 413 and 422. The event is stored like any other, so a pod takes it
-    whatever dies, keeps it for the run, and wakes it if it waits.
+    Raises ApiError: 409 for a run that cannot take it, 413 and 422. The event is stored like any other: a pod takes it
+    whatever dies, keeps it for the run, and wakes that if it waits.
     """
     _require_able(run)
     if not is_name(name):
