@@ -179,6 +179,15 @@ def test_signals_of_another_run_or_name_wake_nobody(project: Project) -> None:
     assert project.module.done[-1] == ("address", None, "test")
 
 
+def test_a_run_that_begins_at_a_step_of_another_recognises_the_wait(project: Project) -> None:
+    begun(project, "asks")
+    begun(project, "asks")
+    kept = [step for steps in project._queue.runs._steps.values() for step in steps.values()]
+    assert [step.name for step in kept] == ["signal: address"] * 2
+    assert kept[0].work == kept[1].work
+    assert kept[0].result != kept[1].result
+
+
 def test_a_plain_function_with_a_key_waits_for_signals(project: Project) -> None:
     run = begun(project, "plain", {"customer": "c"})
     project.signal(run, "address", [1])

@@ -45,7 +45,7 @@ def answer_locally(approval: str, body: Json) -> None:
 def signal_locally(run: str, name: str, payload: Any) -> None:
     """Sends a signal to a run of ``tieline run`` in this folder. Raises CommandError."""
     try:
-        leave_signal(_file(), run, name, payload, by=getpass.getuser())
+        leave_signal(_file(), run.upper(), name, payload, by=getpass.getuser())
     except (EventsUnavailableError, ValueError) as error:
         raise CommandError(str(error)) from None
 
