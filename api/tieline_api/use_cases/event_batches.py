@@ -12,7 +12,7 @@ from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunRecord
 
-_AT_ONCE = 32
+_AT_ONCE = 16
 _RECORDS = 500
 """Of a message of the history, as pods write it."""
 

@@ -13,7 +13,7 @@ MAX_EVENTS = 1000
 """Of a call."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of the payloads of a call, together."""
-_AT_ONCE = 32
+_AT_ONCE = 16
 """Events on their way to the engine, which syncs each by itself: more are hardly faster."""
 
 
