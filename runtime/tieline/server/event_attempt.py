@@ -10,6 +10,7 @@ from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps
 from tieline.events.wait_store import OpenWait
+from tieline.execution.progress import RunProgress
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import StepRecord
 
@@ -37,6 +38,8 @@ class Attempt:
     """The runs whose waits the event ended, as steps of its record."""
     tags: dict[str, str] = field(default_factory=dict)
     """What its code calls the run."""
+    progress: RunProgress = field(default_factory=RunProgress)
+    """What its code says of how far it is."""
     cancelled: bool = False
     """Whether somebody has cancelled it before it was decided."""
     decided: bool = False
