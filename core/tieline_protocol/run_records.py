@@ -15,6 +15,7 @@ import orjson
 from tieline_protocol.approvals import ApprovalState
 from tieline_protocol.event_streams import MAX_HISTORY_BYTES
 from tieline_protocol.events import RunKind, WebhookRequest
+from tieline_protocol.run_progress import Progress, valid_progress
 from tieline_protocol.run_tags import valid_tags
 
 RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"]
@@ -138,6 +139,8 @@ class RunFacts:
     """The run that waits for this one."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Values by their names. Those of a run are the union of its records', the latest value of a name."""
+    progress: Progress | None = None
+    """How far the run is; the latest one counts, and stays until a later attempt says something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +265,7 @@ def _from_dict(content: dict[str, Any]) -> RunRecord:
     known["steps"] = tuple(StepRecord.from_dict(step) for step in known.get("steps", ()))
     if tags := known.pop("tags", None):
         known["tags"] = valid_tags(tags)
+    known["progress"] = valid_progress(known.get("progress"))
     if request := known.get("request"):
         known["request"] = WebhookRequest.from_dict(request)
     for name in _BYTES:

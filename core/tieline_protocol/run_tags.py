@@ -35,6 +35,11 @@ def has_unseen(value: str) -> bool:
     return _UNSEEN.search(value) is not None
 
 
+def without_unseen(value: str) -> str:
+    """The text with a space in place of each control character, and of what cannot be stored."""
+    return _UNSEEN.sub(" ", value)
+
+
 def parse_tag(text: str, *, separator: str = ":") -> tuple[str, str] | None:
     """The name and the value of a tag as filters have it; None for what is no tag.
 

@@ -55,12 +55,14 @@ if TYPE_CHECKING:
     from tieline.events.cancel_on import CancelOn
     from tieline.events.debounce import Debounce
     from tieline.events.event import Event
+    from tieline.events.publish_many import EventsNotStoredError, NewEvent
     from tieline.events.publisher import UnknownTaskError
     from tieline.events.queue import EventsUnavailableError, EventTooLargeError
     from tieline.events.retry import Reject, Retry, RetryLater
     from tieline.events.run_approvals import ApprovalAnswer
     from tieline.events.run_children import ChildRunError, ChildRunRefusedError
     from tieline.events.run_events import UndeclaredWaitError
+    from tieline.events.run_signals import Signal
     from tieline.events.steps import StepsNotAvailableError, TooManyStepsError
     from tieline.execution.background import TooMuchBackgroundWorkError
     from tieline.http_client.session import Session
@@ -102,6 +104,7 @@ __all__ = [
     "EndUser",
     "Event",
     "EventTooLargeError",
+    "EventsNotStoredError",
     "EventsUnavailableError",
     "ForeignOriginError",
     "ForeignRedirectError",
@@ -115,6 +118,7 @@ __all__ = [
     "Log",
     "Login",
     "MissingCredentialError",
+    "NewEvent",
     "NoConnectionOfUserError",
     "NoDialectError",
     "NoPagesError",
@@ -131,6 +135,7 @@ __all__ = [
     "RetryLater",
     "ScheduledRun",
     "Session",
+    "Signal",
     "SigningKey",
     "Span",
     "State",
@@ -199,12 +204,14 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tieline.events.cancel_on": ("CancelOn",),
     "tieline.events.debounce": ("Debounce",),
     "tieline.events.event": ("Event",),
+    "tieline.events.publish_many": ("EventsNotStoredError", "NewEvent"),
     "tieline.events.publisher": ("UnknownTaskError",),
     "tieline.events.queue": ("EventsUnavailableError", "EventTooLargeError"),
     "tieline.events.retry": ("Reject", "Retry", "RetryLater"),
     "tieline.events.run_approvals": ("ApprovalAnswer",),
     "tieline.events.run_children": ("ChildRunError", "ChildRunRefusedError"),
     "tieline.events.run_events": ("UndeclaredWaitError",),
+    "tieline.events.run_signals": ("Signal",),
     "tieline.events.steps": ("StepsNotAvailableError", "TooManyStepsError"),
     "tieline.execution.background": ("TooMuchBackgroundWorkError",),
     "tieline.http_client.session": ("Session",),

@@ -16,13 +16,16 @@ from tieline.configuration.snapshot import Activation
 from tieline.connectors.caller import Caller, Connectors
 from tieline.credentials import AccessToken, Credentials, exposed
 from tieline.events.event import Event
+from tieline.events.publish_many import NewEvent
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.events.run_approvals import ApprovalAnswer, Question
 from tieline.events.run_events import RunEvents
+from tieline.events.run_signals import Signal
 from tieline.events.side_by_side import side_by_side
 from tieline.events.steps import PatchAnswer, RunSteps, StepsNotAvailableError, work_of
 from tieline.execution.background import BackgroundWork, Work
+from tieline.execution.progress import RunProgress
 from tieline.execution.tags import TagValue, add_tag, background_tags
 from tieline.http_client.session import Session, fetch
 from tieline.patterns.bulk import BulkResult, bulk
@@ -100,6 +103,7 @@ class Context(Generic[V]):
         "_connectors",
         "_documents",
         "_events",
+        "_progress",
         "_tags",
         "_tracer",
         "_variables",
@@ -125,6 +129,7 @@ class Context(Generic[V]):
         delivery: WebhookDelivery | None = None,
         connectors: Connectors | None = None,
         tags: dict[str, str] | None = None,
+        progress: RunProgress | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
@@ -145,6 +150,7 @@ class Context(Generic[V]):
         self._connectors = connectors or Connectors()
         self._tracer = tracer or Tracer(lambda _: None)
         self._tags: dict[str, str] = {} if tags is None else tags
+        self._progress = RunProgress() if progress is None else progress
         self._variables: Variables | None = None
 
     @property
@@ -266,6 +272,26 @@ class Context(Generic[V]):
         """
         add_tag(self._current_tags, name, value)
 
+    def progress(self, text: str, fraction: float | None = None) -> None:
+        """Say how far the run is: ``ctx.progress("3 of 10", 0.3)``. Its page shows the latest state while it runs.
+
+        The text is cut after 200 characters, and known secrets in it are masked; ``fraction`` is from 0 to 1. Call it
+        as often as you like: it is shown after a second, then ever more rarely, and at the end. It stays until another
+        attempt of the run says something else. It does nothing in work of ``background``.
+
+        Raises TypeError and ValueError for what does not fit.
+
+        >>> async def order(ctx: Context, request: Request) -> str:
+        ...     numbers = (await request.json())["numbers"]
+        ...     for done, number in enumerate(numbers):
+        ...         ctx.progress(f"{done} of {len(numbers)}", done / len(numbers))
+        ...     return "done"
+        >>> run(order, json={"numbers": [1, 2, 3]})
+        'done'
+        """
+        if background_tags.get() is None:
+            self._progress.set(text, fraction)
+
     @property
     def _current_tags(self) -> dict[str, str]:
         """Those of the background work that asks, or else of the run."""
@@ -330,6 +356,25 @@ class Context(Generic[V]):
         """
         return await self._events.publish(task, payload, key=key, id=id, delay=delay, at=at, user=user)
 
+    async def publish_many(self, events: Iterable[NewEvent]) -> list[str | None]:
+        """Publish up to 1,000 events in one call; returns their runs' ids in the order of ``events``.
+
+        Each event has what ``publish`` takes, and None stands for one whose ``id`` is known. All are checked before the
+        first is stored. They are stored side by side, those of a key in their order. If some cannot be stored, the
+        others are, and an EventsNotStoredError says which.
+
+        Raises what ``publish`` raises, with the number of the event; ValueError for more than 1,000 events, and
+        EventTooLargeError for more than 8 MiB of payloads.
+
+        >>> async def order(ctx: Context, request: Request) -> int:
+        ...     orders = (await request.json())["orders"]
+        ...     runs = await ctx.publish_many(NewEvent("order.created", one, key=one["id"]) for one in orders)
+        ...     return len(runs)
+        >>> run(order, json={"orders": [{"id": "A-1"}, {"id": "A-2"}]})
+        2
+        """
+        return await self._events.publish_many(events)
+
     async def step(self, name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of ``work(*args, **kwargs)``, which a retry of the run does not do again.
 
@@ -385,6 +430,30 @@ class Context(Generic[V]):
         ...         await ctx.step("remind", book, event.payload)
         """
         return await self._events.wait_for(name, match, timeout)
+
+    async def wait_for_signal(
+        self,
+        name: str,
+        *,
+        timeout: float | timedelta,  # noqa: ASYNC109  (the run ends meanwhile)
+    ) -> Signal | None:
+        """Suspend the run until somebody sends it a signal of this name, and return it; None after ``timeout``.
+
+        Signals are sent to the run's id (``execution_id``) by REST, ``tieline runs signal`` or the console. One that
+        comes before the wait is kept for 30 days. Each ends one wait of its name, the oldest first. ``timeout`` is in
+        seconds, or a timedelta of at most 30 days; with 0 the run is not suspended, and takes what has come already. As
+        in ``wait_for``, the code before it runs again.
+
+        Raises ValueError, StepsNotAvailableError outside of runs that are tried again, TooManyStepsError and
+        EventsUnavailableError.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     await ctx.step("ask", book, {"run": ctx.execution_id})
+        ...     signal = await ctx.wait_for_signal("address", timeout=timedelta(days=2))
+        ...     if signal is not None:
+        ...         await ctx.step("book", book, signal.payload)
+        """
+        return await self._events.wait_for_signal(name, timeout)
 
     async def approve(
         self,

@@ -18,7 +18,9 @@ from yarl import URL
 from tieline.context import Context, V
 from tieline.credentials import AccessToken, Credentials
 from tieline.events.event import Event
+from tieline.events.publish_many import NewEvent
 from tieline.events.run_approvals import ApprovalAnswer, Question
+from tieline.events.run_signals import Signal
 from tieline.events.run_waits import Place
 from tieline.events.steps import StepsNotAvailableError, work_of
 from tieline.execution.background import Work
@@ -267,6 +269,10 @@ class SyncContext(Generic[V]):
         """Mark the run with a business id; see Context.tag."""
         self._context.tag(name, value)
 
+    def progress(self, text: str, fraction: float | None = None) -> None:
+        """Say how far the run is; see Context.progress."""
+        self._context.progress(text, fraction)
+
     def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
         """Do ``work`` after the answer, in this pod's memory; see Context.background."""
         _wait(self._start(work, args, kwargs), self._loop)
@@ -288,6 +294,10 @@ class SyncContext(Generic[V]):
         """Have ``@integration.event(task)`` run with ``payload``; see Context.publish."""
         call = self._context.publish(task, payload, key=key, id=id, delay=delay, at=at, user=user)
         return _wait(call, self._loop)
+
+    def publish_many(self, events: Iterable[NewEvent]) -> list[str | None]:
+        """Publish up to 1,000 events in one call; see Context.publish_many."""
+        return _wait(self._context.publish_many(events), self._loop)
 
     def step(self, name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of ``work(*args, **kwargs)``, which a retry does not do again; see Context.step."""
@@ -340,6 +350,11 @@ class SyncContext(Generic[V]):
             handles_error=sys.exception() is not None,
         )
         return _wait(waiting, self._loop)
+
+    def wait_for_signal(self, name: str, *, timeout: float | timedelta) -> Signal | None:
+        """Suspend the run until somebody sends it a signal of this name; see Context.wait_for_signal."""
+        place = Place(in_order=get_ident() == run_thread.get(), handles_error=sys.exception() is not None)
+        return _wait(self._context._events.wait_for_signal(name, timeout, place), self._loop)
 
     def approve(
         self,

@@ -11,6 +11,7 @@ from tieline_api.conversion.projects import version_name
 from tieline_api.schemas import runs as rest
 from tieline_core.identity.ids import object_id, parse_id
 from tieline_protocol.kept_results import KeptResult
+from tieline_protocol.run_progress import Progress
 from tieline_protocol.run_records import RunError, StepApproval, StepRecord
 
 MAX_INLINE = 1024 * 1024
@@ -77,6 +78,15 @@ def error_to_rest(error: RunError | None) -> rest.RunFailure | None:
         )
         if upstream
         else None,
+    )
+
+
+def progress_to_rest(progress: Progress | None) -> rest.RunProgress | None:
+    """How far a run is."""
+    if progress is None:
+        return None
+    return rest.RunProgress(
+        text=progress.text, fraction=progress.fraction, attempt=progress.attempt, at=_seconds(progress.at)
     )
 
 

@@ -17,7 +17,7 @@ from tieline_api.runs.ended_steps import FIELD, StepName
 from tieline_api.runs.history import RunInput
 from tieline_api.runs.model import Attempt, AttemptPage, Run
 from tieline_api.schemas import runs as rest
-from tieline_api.use_cases import bulk_run_actions, run_actions, run_forks, run_recordings
+from tieline_api.use_cases import bulk_run_actions, run_actions, run_forks, run_recordings, run_signals
 from tieline_api.use_cases.run_actions import why_not_again
 from tieline_api.views.activation_lookup import find_environment
 from tieline_api.views.project_lookup import environment_object, require_project
@@ -240,6 +240,36 @@ async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply[None]:
     run, warnings = await require_run(call)
     await run_actions.cancel(call.platform, call.organisation.id, run)
     return Reply(warnings=tuple(warnings))
+
+
+@OPERATIONS.add(
+    "POST",
+    f"{RUN}/signals/{{name}}",
+    id="signalRun",
+    summary="Send a signal to a run",
+    permissions=permission("patch", "projects"),
+    by_environment=_environment_of_run,
+    body_optional=True,
+    keeps_body=True,
+    errors=(409,),
+    success=202,
+)
+async def signal_run(call: Call[rest.RunQuery, rest.SignalCreate]) -> Reply[rest.SignalAccepted]:
+    """Stores a signal for a run that has not ended. The run gets it when its code waits for a signal of this name, also
+    if that is later. The answer is 409 for a run that has ended, and for one that is not retried."""
+    run, warnings = await require_run(call)
+    has_payload = "payload" in call.body.model_fields_set
+    is_new = await run_signals.send(
+        call.platform,
+        call.organisation.id,
+        run,
+        call.path["name"],
+        member_text(call.raw, "payload") if has_payload else b"null",
+        by=call.caller.username,
+        identifier=call.body.id,
+    )
+    body = rest.SignalAccepted(status="stored" if is_new else "duplicate")
+    return Reply(body=body, warnings=tuple(warnings))
 
 
 @OPERATIONS.add(

@@ -100,6 +100,18 @@ def member_text(body: bytes, name: str) -> bytes:
     return found.encode()
 
 
+def element_texts(text: bytes) -> list[bytes]:
+    """The elements of a JSON array, as they were sent; ``text`` is from ``member_text``."""
+    given = text.decode()
+    position = _end(_SPACE, given, 1)
+    found: list[bytes] = []
+    while given[position] != "]":
+        _, end = _DECODER.raw_decode(given, position)
+        found.append(given[position:end].encode())
+        position = _end(_SPACE_AND_COMMA, given, end)
+    return found
+
+
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     found = pattern.match(text, start)
     return start if found is None else found.end()

@@ -63,6 +63,7 @@ def _direct(record: RunRecord, now: float, with_inputs: bool) -> RunRecord:
         error=record.error,
         trace_id=record.trace_id,
         tags=record.tags,
+        progress=record.progress,
         queued_at=began,
         at=ended,
         started_at=began,

@@ -257,11 +257,9 @@ class RunHistory:
                 return message
         return None
 
-    async def write(self, streams: EventStreams, record: RunRecord) -> None:
-        """Adds a record to the history, and waits a moment until this replica has it."""
-        stored = await self._engine.ask(
-            lambda jetstream: jetstream.publish(streams.history, encode([record]))
-        )
+    async def write(self, streams: EventStreams, *records: RunRecord) -> None:
+        """Adds records to the history as one message, and waits a moment until this replica has it."""
+        stored = await self._engine.ask(lambda jetstream: jetstream.publish(streams.history, encode(records)))
         await self._followers.reached(streams.organisation, stored.seq)
 
     async def tally(self, organisation: str, windows: Windows) -> Tally:

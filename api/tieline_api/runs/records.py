@@ -12,6 +12,7 @@ from tieline_api.runs.model import KINDS
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.approvals import MAX_COMMENT, MAX_NAME, STATES
 from tieline_protocol.events import RunKind
+from tieline_protocol.run_progress import valid_progress
 from tieline_protocol.run_records import (
     ENDED,
     InvalidRecordsError,
@@ -134,6 +135,7 @@ def checked(
         error=_error(record.error) if record.error else None,
         steps=_steps(record.steps),
         tags=valid_tags(record.tags),
+        progress=valid_progress(record.progress),
     )
     _, attempt, phase = clean.rank
     moment = round(clean.at * _MICROSECONDS)

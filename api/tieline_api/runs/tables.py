@@ -100,6 +100,17 @@ create table tags (
 ) without rowid;
 create index runs_by_tag on tags (organisation, name, value, queued, run, environment);
 create index runs_by_value on tags (organisation, value, queued, run, environment);
+create table progress (
+  organisation text not null,
+  environment text not null,
+  run text not null,
+  attempt integer not null,
+  at real not null,
+  text text not null,
+  fraction real not null,
+  size integer not null,
+  primary key (organisation, environment, run)
+) without rowid;
 create table usage (
   organisation text not null,
   environment text not null,
@@ -150,7 +161,7 @@ end
 """What rows take is summed up as they come and go: who takes most is asked while the file is full."""
 _TRIGGERS = [
     _USAGE.format(table=table, name=name, event=event, row=row, change=change)
-    for table in ("runs", "attempts", "tags")
+    for table in ("runs", "attempts", "tags", "progress")
     for name, event, row, change in (
         ("added", "insert", "new", "new.size"),
         ("changed", "update of size", "new", "new.size - old.size"),

@@ -9,6 +9,7 @@ import orjson
 from tieline_api.runs.fingerprints import issue_of
 from tieline_api.runs.issues import StoredDecision
 from tieline_api.runs.records import CheckedRecord, error_to_json, nanoseconds, steps_to_json
+from tieline_protocol.run_progress import Progress
 from tieline_protocol.run_records import ENDED_PHASE
 from tieline_protocol.run_tags import MAX_TAGS
 
@@ -21,6 +22,8 @@ _ISSUE_BYTES = 450
 """What a failed run takes beside that, in two more indexes and in the counts of its issue."""
 _TAG_BYTES = 350
 """The same of a tag, in the table and its indexes."""
+_PROGRESS_BYTES = 150
+"""The same of progress."""
 _OF_RECORD = (
     "kind", "task", "status", "attempt", "phase", "moment", "tie", "queued", "attempts", "user", "activation_id",
     "version", "key", "shared_key", "event_id", "started", "ended", "next_attempt", "discarded", "error", "trace_id",
@@ -65,6 +68,12 @@ _PUT_TAG = (
     "value = excluded.value, attempt = excluded.attempt, phase = excluded.phase, moment = excluded.moment, "
     "size = excluded.size where (excluded.attempt, excluded.phase, excluded.moment, excluded.value) > "
     "(tags.attempt, tags.phase, tags.moment, tags.value)"
+)
+_PUT_PROGRESS = (
+    "insert into progress values (?, ?, ?, ?, ?, ?, ?, ?) on conflict do update set attempt = excluded.attempt, "
+    "at = excluded.at, text = excluded.text, fraction = excluded.fraction, size = excluded.size "
+    "where (excluded.attempt, excluded.at, excluded.text, excluded.fraction) > "
+    "(progress.attempt, progress.at, progress.text, progress.fraction)"
 )
 _BOUND_TAGS = (
     "delete from tags where organisation = ?1 and environment = ?2 and run = ?3 and name in (select name from tags "
@@ -123,7 +132,7 @@ def reached(connection: sqlite3.Connection, organisation: str, stream: str, posi
 def forget(connection: sqlite3.Connection, organisation: str, direct: bool) -> None:
     """Removes all that is known of a stream of runs."""
     scope = (organisation, direct)
-    for table in ("attempts", "tags"):
+    for table in ("attempts", "tags", "progress"):
         connection.execute(
             f"delete from {table} where organisation = ? and exists (select 1 from runs r where "  # noqa: S608
             f"r.organisation = {table}.organisation and r.environment = {table}.environment "
@@ -187,6 +196,8 @@ class RunUpdate:
     input_at: int | None = None
     tags: dict[str, tuple[int, int, int, str]] = field(default_factory=dict)
     """By the name of a tag: the attempt, phase and moment of the record that counts, and the value."""
+    progress: Progress | None = None
+    """The latest that a record has."""
 
     def add_tags(self, one: CheckedRecord) -> None:
         """Takes those of a record."""
@@ -213,6 +224,10 @@ def by_run(organisation: str, messages: Sequence[IndexedMessage]) -> dict[RunKey
                 update.input_at = message.sequence
             if one.record.tags:
                 update.add_tags(one)
+            if (said := one.record.progress) is not None and (
+                update.progress is None or said.order > update.progress.order
+            ):
+                update.progress = said
     return found
 
 
@@ -272,6 +287,10 @@ def _put(connection: sqlite3.Connection, run: RunKey, update: RunUpdate, direct:
     connection.execute(_TOUCH_RUN, (update.last_at, update.input_at, *run))
     if update.tags:
         _put_tags(connection, run, update)
+    if (said := update.progress) is not None:
+        attempt, at, text, fraction = said.order
+        content = (*run, attempt, at, text, fraction, _PROGRESS_BYTES + 3 * len(text))
+        connection.execute(_PUT_PROGRESS, content)
     if direct:
         return  # it has one attempt, of which the run says all
     for number, one in update.attempts.items():
@@ -343,7 +362,7 @@ def evict(connection: sqlite3.Connection) -> int:
 
 
 def _remove(connection: sqlite3.Connection, runs: Sequence[RunKey]) -> int:
-    for table, column in (("attempts", "run"), ("tags", "run"), ("runs", "id")):
+    for table, column in (("attempts", "run"), ("tags", "run"), ("progress", "run"), ("runs", "id")):
         connection.executemany(
             f"delete from {table} where organisation = ? and environment = ? and {column} = ?",  # noqa: S608
             runs,

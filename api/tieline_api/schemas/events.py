@@ -1,6 +1,6 @@
 """Events that are published by REST."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
@@ -8,6 +8,8 @@ from tieline_api.schemas.base import Rest, UlidOut
 from tieline_core.engine.publisher import TASK_PATTERN, is_task
 
 MAX_DELAY_DAYS = 366
+MAX_EVENTS = 1000
+"""Of a batch."""
 _MAX_DELAY = MAX_DELAY_DAYS * 86400
 
 
@@ -61,3 +63,36 @@ class EventAccepted(Rest):
     """The id that was given, or else the run's."""
     run_id: UlidOut | None = None
     """The run. For an event that was stored before it is the first one's; absent when that is not known any more."""
+
+
+class EventBatch(Rest):
+    """Events for an environment."""
+
+    events: Annotated[list[EventCreate], Field(min_length=1, max_length=MAX_EVENTS)]
+    """The events, at most 1,000. Payloads have at most 4 MiB each, and the body 16 MiB."""
+
+
+class EventResult(Rest):
+    """What became of an event of a batch."""
+
+    status: Literal["stored", "duplicate", "refused"]
+    """``stored``: it runs. ``duplicate``: an event with its id is stored already. ``refused``: it is not stored."""
+    event_id: str
+    """The id that was given, or else the run's."""
+    run_id: UlidOut | None = None
+    """The run. For a duplicate it is the first one's; absent when that is not known any more, and when refused."""
+    error: str | None = None
+    """Why it was refused. Send it again later."""
+
+
+class EventBatchAccepted(Rest):
+    """What became of the events of a batch."""
+
+    stored: int
+    """How many are stored."""
+    duplicates: int
+    """How many were stored before."""
+    refused: int
+    """How many are not stored."""
+    results: list[EventResult]
+    """One for each event, in the order of the request."""

@@ -225,6 +225,19 @@ class RunTag(Rest):
     """Its value, with secrets masked."""
 
 
+class RunProgress(Rest):
+    """How far a run is, as its code says."""
+
+    text: str
+    """For people, with secrets masked: at most 200 characters."""
+    fraction: float | None = None
+    """From 0 to 1."""
+    attempt: int
+    """The attempt that said so."""
+    at: TimeOut
+    """When."""
+
+
 class Run(Rest):
     """One execution of a webhook, event, schedule or background task, with all its attempts."""
 
@@ -277,6 +290,8 @@ class Run(Rest):
     """The issue of a run that is failed or dead."""
     tags: list[RunTag]
     """Business ids that its code has set, by name: of all attempts, the latest value of each name."""
+    progress: RunProgress | None = None
+    """What its code last said of how far it is, in whichever attempt."""
     waits_behind: UlidOut | None = None
     """The run with the same key that goes first, while this one is queued behind it."""
 
@@ -405,6 +420,23 @@ class ReplayBody(Rest):
     from_step: RunStepName | None = None
     """Begins at this step: the new run gets the recorded results of the steps before it. Not together with
     ``payload``."""
+
+
+class SignalCreate(Rest):
+    """A signal to a run."""
+
+    payload: Any = None
+    """What the code gets: any JSON, at most 16 KiB."""
+    id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """What the sender knows the signal by. Signals of a run and a name with the same id within two minutes count
+    once."""
+
+
+class SignalAccepted(Rest):
+    """A signal that is stored."""
+
+    status: Literal["stored", "duplicate"]
+    """``stored``: the run gets it once its code waits for it. ``duplicate``: one with its id is stored already."""
 
 
 class RecordedOutcome(Rest):

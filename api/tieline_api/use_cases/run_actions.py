@@ -45,12 +45,28 @@ async def publish(
     deduplicated_by: str | None = None,
 ) -> tuple[Published, RunRecord]:
     """Stores an event, and says in the history that it waits. Raises ApiError."""
+    stored, record = await store(platform, streams, metadata, payload, at=at, deduplicated_by=deduplicated_by)
+    if not stored.duplicate:
+        await record_state(platform, streams, record)
+    return stored, record
+
+
+async def store(
+    platform: Dependencies,
+    streams: EventStreams,
+    metadata: EventMetadata,
+    payload: bytes,
+    *,
+    at: datetime | None = None,
+    deduplicated_by: str | None = None,
+) -> tuple[Published, RunRecord]:
+    """Stores an event; the record says for the history that it waits. Raises ApiError."""
     if len(payload) > MAX_EVENT_BYTES:
         raise errors.too_large("The payload of an event", limit=MAX_EVENT_BYTES)
     await platform.waiting_limits.require_room(streams)
     environment = platform.environments.of(streams)
 
-    def store() -> Awaitable[Published]:
+    def send() -> Awaitable[Published]:
         return environment.ask(
             lambda jetstream: publish_event(
                 jetstream,
@@ -64,7 +80,7 @@ async def publish(
             seconds=2 * TIMEOUT,
         )
 
-    stored = await with_streams(environment, streams, store)
+    stored = await with_streams(environment, streams, send)
     record = RunRecord(
         id=metadata.run,
         kind=metadata.kind,
@@ -79,8 +95,6 @@ async def publish(
         next_attempt_at=at.timestamp() if at else None,
         replay_of=metadata.replay_of,
     )
-    if not stored.duplicate:
-        await _record(platform, streams, record)
     return stored, record
 
 
@@ -227,7 +241,7 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     if removed:
         for subjects in (streams.steps(run.id), streams.run_state(run.id)):
             await environment.purge(streams.runs, subjects)
-        await _record(platform, streams, await _ended(platform, organisation, run, "cancelled", given))
+        await record_state(platform, streams, await _ended(platform, organisation, run, "cancelled", given))
 
 
 async def _wake_parent(
@@ -325,12 +339,15 @@ async def _ended(
     )
 
 
-async def _record(platform: Dependencies, streams: EventStreams, record: RunRecord) -> None:
+async def record_state(platform: Dependencies, streams: EventStreams, *records: RunRecord) -> None:
     """Adds to the history. What was done is done, even where the history cannot say so."""
+    if not records:
+        return
     try:
-        await platform.runs.write(streams, record)
+        await platform.runs.write(streams, *records)
     except ApiError as error:
-        logger.warning("The run history lacks that a run is %s: %s", record.status, error.message)
+        count, status = len(records), records[0].status
+        logger.warning("The run history lacks that %d runs are %s: %s", count, status, error.message)
 
 
 def _seconds(nanoseconds: int | None) -> float | None:

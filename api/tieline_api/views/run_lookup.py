@@ -56,6 +56,7 @@ class ShownRuns:
             parent=run.parent,
             issue_id=run.issue,
             tags=[rest.RunTag(name=name, value=value) for name, value in sorted(run.tags.items())],
+            progress=convert.progress_to_rest(run.progress),
             waits_behind=ahead.get((run.environment, run.id)),
         )
 

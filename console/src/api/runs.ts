@@ -102,6 +102,7 @@ export function useTrace(project: string, trace: string | null | undefined) {
 export type StepName = Schemas["RunStepName"];
 export type RunAction =
   | { type: "replay"; payload?: unknown; fromStep?: StepName }
+  | { type: "signal"; name: string; payload: unknown }
   | { type: "cancel" }
   | { type: "discard" };
 
@@ -119,6 +120,12 @@ export function useRunAction(project: string, run: string) {
                 ? undefined
                 : { payload: action.payload },
           });
+        case "signal":
+          await send("post", "/projects/{project_id}/runs/{run_id}/signals/{name}", {
+            at: { ...at, name: action.name },
+            body: { payload: action.payload },
+          });
+          return undefined;
         case "cancel":
           await send("post", "/projects/{project_id}/runs/{run_id}/cancel", { at });
           return undefined;

@@ -10,6 +10,8 @@ import { LogLines } from "../components/LogLines";
 import { releasePath } from "../components/Releases";
 import { ReplayDialog } from "../components/ReplayDialog";
 import { ReplayFromStepDialog, stepName } from "../components/ReplayFromStepDialog";
+import { RunProgress } from "../components/RunProgress";
+import { SignalDialog } from "../components/SignalDialog";
 import { RunBadge } from "../components/status";
 import { Tags } from "../components/Tags";
 import { useToast } from "../components/Toasts";
@@ -76,6 +78,7 @@ export default function RunPage({ project, run }: { project: string; run: string
 function Actions({ project, run }: { project: string; run: RunDetail }) {
   const { canEdit } = useOrganisation();
   const [replaying, setReplaying] = useState(false);
+  const [signalling, setSignalling] = useState(false);
   const action = useRunAction(project, run.id);
   const say = useToast();
   if (!canEdit) return null;
@@ -100,15 +103,23 @@ function Actions({ project, run }: { project: string; run: RunDetail }) {
           </button>
         )
       ) : (
-        <button
-          type="button"
-          className="button danger"
-          disabled={action.isPending}
-          onClick={() => act("cancel", "Cancelling the run.")}
-        >
-          Cancel
-        </button>
+        <>
+          {(run.kind === "event" || run.kind === "webhook") && (
+            <button type="button" className="button" onClick={() => setSignalling(true)}>
+              Send signal…
+            </button>
+          )}
+          <button
+            type="button"
+            className="button danger"
+            disabled={action.isPending}
+            onClick={() => act("cancel", "Cancelling the run.")}
+          >
+            Cancel
+          </button>
+        </>
       )}
+      {signalling && <SignalDialog project={project} run={run} onClose={() => setSignalling(false)} />}
       {replaying && <ReplayDialog project={project} run={run} onClose={() => setReplaying(false)} />}
     </>
   );
@@ -165,6 +176,7 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
           ["Version", run.version && <VersionOfRun run={run} project={project} namespace={namespace} />],
           ["Key", run.key && runsOf("key", run.key)],
           ["Tags", run.tags.length > 0 && <Tags tags={run.tags} hrefOf={hrefOf} />],
+          ["Progress", run.progress && <RunProgress key="progress" run={run} />],
           ["Queued", <Time key="q" value={run.queuedAt} />],
           ["Started", run.startedAt && <Time value={run.startedAt} />],
           ["Took", run.startedAt && run.endedAt ? duration(between(run.startedAt, run.endedAt)) : null],

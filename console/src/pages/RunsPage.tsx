@@ -23,6 +23,7 @@ import { VirtualList } from "../components/VirtualList";
 import { environmentOf } from "../lib/attention";
 import { changedSearch, useFilters } from "../lib/filters";
 import { path } from "../lib/links";
+import { progressText } from "../lib/progress";
 import { type Tag, withoutTag, withTag } from "../lib/tags";
 import { visible } from "../lib/text";
 import { between, duration, short } from "../lib/time";
@@ -130,6 +131,7 @@ function Row({
       <span className="cut dim" title={visible(run.error?.message)}>
         {run.waitsBehind && `Waits behind ${run.waitsBehind}`}
         {run.waitsBehind && run.error && " · "}
+        {!run.waitsBehind && !run.error && !isOver(run.status) && progressText(run)}
         {run.error && visible(`${run.error.upstream ? `${run.error.upstream.status}: ` : ""}${run.error.message}`)}
       </span>
       <span className="cut dim wide">{visible(run.user?.externalId)}</span>

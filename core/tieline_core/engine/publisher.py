@@ -90,13 +90,16 @@ async def publish_waking(
     payload: bytes,
     *,
     seconds: float,
-) -> None:
-    """Stores an event of the platform's own, by which a pod wakes a run: an answer to an approval, or a child's end.
+) -> Published:
+    """Stores an event of the platform's own, by which a pod wakes a run: an answer to an approval, a signal, or a
+    child's end.
 
     Raises StreamFullError and nats-py's errors.
     """
     placed = placement(streams, metadata)
-    await _publish(jetstream, placed.subject, payload, placed.headers, stream=placed.stream, seconds=seconds)
+    return await _publish(
+        jetstream, placed.subject, payload, placed.headers, stream=placed.stream, seconds=seconds
+    )
 
 
 async def decide_approval(

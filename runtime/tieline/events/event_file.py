@@ -189,18 +189,18 @@ class EventFile:
         ]
 
     def leave_answer(self, approval: str, run: str, content: bytes) -> None:
-        """Leave an answer to an approval for the process that runs the events, unless there is one."""
+        """Leave an answer to an approval, or a signal, for the process that runs the events, unless there is one."""
         with self._database() as database:
             database.execute(
                 "INSERT OR IGNORE INTO answers (approval, run, content) VALUES (?, ?, ?)",
                 (approval, run, content),
             )
 
-    def take_answers(self) -> list[tuple[str, bytes]]:
-        """The answers that were left, each with the run that it is for. They are deleted."""
+    def take_answers(self) -> list[tuple[str, str, bytes]]:
+        """The answers that were left, each with its id and the run that it is for. They are deleted."""
         with self._database() as database:
-            rows = database.execute("DELETE FROM answers RETURNING run, content").fetchall()
-        return [(run, content) for run, content in rows]
+            rows = database.execute("DELETE FROM answers RETURNING approval, run, content").fetchall()
+        return [(identifier, run, content) for identifier, run, content in rows]
 
     def events(self) -> list[SavedEvent]:
         """All events, in the order in which they became ready."""

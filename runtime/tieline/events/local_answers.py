@@ -14,8 +14,17 @@ from tieline.events.memory_waits import MemoryWaits
 from tieline.events.queue import EventsUnavailableError
 from tieline.events.wait_store import KeptEvent, Outcome, Wait
 from tieline.execution.ulids import new_ulid
+from tieline.plain_json import encode
 from tieline_protocol import approvals
 from tieline_protocol.approvals import Answer, Approval, answer_event, approval_index, refusal, wait_name
+from tieline_protocol.signals import (
+    MAX_PAYLOAD_BYTES,
+    NAME_PATTERN,
+    InvalidSignalError,
+    SentSignal,
+    is_name,
+    signal_event,
+)
 
 if TYPE_CHECKING:
     from tieline.events.event_file import EventFile  # pods do not need SQLite
@@ -23,6 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tieline.events")
 
 _LOOK_SECONDS = 0.5
+_SIGNAL = "signal-"
+"""Begins the ids of signals among the answers of the file."""
 
 
 class ApprovalRefusedError(TielineError):
@@ -84,14 +95,38 @@ async def answer_locally(
     await _store(queue, approval.run, answer)
 
 
+async def signal_locally(
+    queue: MemoryQueue, run: str, name: str, payload: Any, *, by: str, now: float
+) -> None:
+    """Send a signal to a run as the platform does. Raises ValueError."""
+    await _send(queue, sent_signal(run, name, payload, by=by, now=now))
+
+
+def sent_signal(run: str, name: str, payload: Any, *, by: str, now: float) -> SentSignal:
+    """A signal as the platform would take it. Raises ValueError and TypeError."""
+    if not is_name(name):
+        raise ValueError(f"A signal cannot have the name {name!r}: it must match {NAME_PATTERN}")
+    text = encode(payload)
+    if len(text.encode()) > MAX_PAYLOAD_BYTES:
+        raise ValueError(f"The payload of a signal has at most {MAX_PAYLOAD_BYTES:,} bytes")
+    return SentSignal(run=run, name=name, payload=text, by=by, at=now)
+
+
+async def _send(queue: MemoryQueue, signal: SentSignal) -> None:
+    await queue.publish(signal_event(new_ulid(), signal.at), signal.encode())
+
+
 async def take_answers(queue: MemoryQueue, file: "EventFile") -> None:
-    """Take the answers that ``tieline approvals`` leaves in the file, until cancelled."""
+    """Take the answers and signals that ``tieline`` leaves in the file, until cancelled."""
     while True:
         try:
-            for run, content in file.take_answers():
-                await _store(queue, run, Answer.decode(content))
-        except (EventsUnavailableError, approvals.InvalidApprovalError) as error:
-            logger.warning("An answer to an approval cannot be taken: %s", reason(error))
+            for identifier, run, content in file.take_answers():
+                if identifier.startswith(_SIGNAL):
+                    await _send(queue, SentSignal.decode(content))
+                else:
+                    await _store(queue, run, Answer.decode(content))
+        except (EventsUnavailableError, approvals.InvalidApprovalError, InvalidSignalError) as error:
+            logger.warning("An answer or a signal cannot be taken: %s", reason(error))
         await asyncio.sleep(_LOOK_SECONDS)
 
 
@@ -99,6 +134,14 @@ async def leave_answer(file: "EventFile", identifier: str, person: Person, given
     """Leave an answer for ``tieline run``. Raises ApprovalRefusedError and EventsUnavailableError."""
     approval, answer = checked_answer(kept_in(file), identifier, person, given, now=time.time())
     file.leave_answer(approval.id, approval.run, answer.encode())
+
+
+def leave_signal(file: "EventFile", run: str, name: str, payload: Any, *, by: str) -> None:
+    """Leave a signal for ``tieline run``. Raises ValueError and EventsUnavailableError."""
+    if all(one.metadata.run != run for one in file.events()):
+        raise ValueError(f"No run {run} waits here")
+    signal = sent_signal(run, name, payload, by=by, now=time.time())
+    file.leave_answer(f"{_SIGNAL}{new_ulid()}", run, signal.encode())
 
 
 def kept_in(file: "EventFile") -> MemoryWaits:

@@ -10,6 +10,7 @@ from tieline.events.retry import Reject
 from tieline.events.wait_store import KeptEvent, Outcome, Wait, WaitStore
 from tieline_protocol.approvals import Answer, approval_index
 from tieline_protocol.events import EventMetadata
+from tieline_protocol.signals import KEPT_SECONDS, SentSignal
 from tieline_protocol.waits import WaitRule, payload_size_problem
 
 _AT_ONCE = 16
@@ -69,6 +70,14 @@ class EventMatching:
         event = KeptEvent(metadata=_kept(metadata), payload=payload)
         return await self._end(event, approval_index(answer.approval), keep=0)
 
+    async def end_signal(self, metadata: EventMetadata, payload: bytes) -> Sequence[Wait]:
+        """Keep a signal for its run, and wake that if it waits. Raises EventsUnavailableError, and InvalidSignalError
+        for what is no signal."""
+        signal = SentSignal.decode(payload)
+        event = KeptEvent(metadata=_kept(metadata), payload=payload)
+        # The run may wait for it in days, and nobody sends it again.
+        return await self._end(event, signal.index, keep=KEPT_SECONDS, at_least=KEPT_SECONDS)
+
     async def supersede(self, event: KeptEvent, index: str, *, keep: float) -> Sequence[Wait]:
         """Keep an event at an index of events of which the newest counts, and end the waits of those before it.
 
@@ -78,8 +87,10 @@ class EventMatching:
         await self._waits.drop_older(index, event)
         return ended
 
-    async def _end(self, event: KeptEvent, index: str, *, keep: float) -> Sequence[Wait]:
-        kept = await self._waits.keep(index, event, keep)
+    async def _end(
+        self, event: KeptEvent, index: str, *, keep: float, at_least: float = 0.0
+    ) -> Sequence[Wait]:
+        kept = await self._waits.keep(index, event, keep, at_least=at_least)
         waits = [one for one in await self._waits.waits(index, before=kept) if one.accepts(event)]
         ended: list[Wait] = []
         for start in range(0, len(waits), _AT_ONCE):

@@ -81,13 +81,13 @@ class MemoryWaits:
         """See WaitStore."""
         return any(self._live("rule", name))
 
-    async def keep(self, index: str, event: KeptEvent, seconds: float) -> int:
+    async def keep(self, index: str, event: KeptEvent, seconds: float, *, at_least: float = 0.0) -> int:
         """See WaitStore."""
         run = event.metadata.run
         kept = next((row for row in self._live("kept", index) if row.name == run), None)
         if kept is not None:
             return kept.number
-        kept_for = max(seconds, LEAST_KEEP_SECONDS)
+        kept_for = max(seconds, at_least, LEAST_KEEP_SECONDS)
         row = self._save("kept", index, run, event.metadata.header(), event.payload, seconds=kept_for)
         return row.number
 

@@ -1,15 +1,19 @@
 """What one run has of events: it publishes, and where it is tried again it has steps."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from tieline.errors import TielineError
 from tieline.events.event import Event, event_of
-from tieline.events.publisher import Publisher
+from tieline.events.publish_many import EventsNotStoredError, NewEvent, counted, prepare_all, store_all
+from tieline.events.publisher import Prepared, Publisher
+from tieline.events.queue import EventsUnavailableError
 from tieline.events.run_approvals import ApprovalAnswer, Question, RunApprovals
 from tieline.events.run_children import RunChildren
+from tieline.events.run_signals import Signal, wait_for_signal
 from tieline.events.run_waits import IN_OWN_TASK, Place, RunWaits
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
 from tieline.execution.ulids import derived_ulid
@@ -95,31 +99,77 @@ class RunEvents:
     ) -> str | None:
         """See ``Context.publish``."""
         user = self._user if user is None else user
-        run, content = None, ""
-        if self._steps is not None and id is None:
-            # What an earlier attempt has published is not published again. A pod that dies tells nobody what it has
-            # published, so the engine recognises it by its run, for a while.
-            content = hashed(encode([task, payload, key, user]))[:_HASH]
-            place = f"{self._run}/{current_step.get() or ''}/{content}"
-            self._places[place] += 1
-            run = derived_ulid(self._run, f"{place}/{self._places[place]}")
-            if current_step.get() is None and self._earlier[content] >= self._places[place]:
-                return run
-        span = current_span.get()
+        place = self._place_of(task, payload, key, user) if id is None else None
+        if place is not None and place.is_done:
+            return place.run
         stored = await self._publisher.publish(
             task,
             payload,
             key=key,
             id=id,
-            run=run,
+            run=place.run if place else None,
             delay=delay,
             at=at,
             user=user,
-            traceparent=traceparent(span.context) if span else None,
+            traceparent=_current_traceparent(),
         )
-        if content and current_step.get() is None:
-            self._published.append(content)
-        return run or stored
+        if place is not None:
+            self._note_published(place)
+            return place.run
+        return stored
+
+    async def publish_many(self, events: Iterable[NewEvent]) -> list[str | None]:
+        """See ``Context.publish_many``."""
+        given = counted(events)
+        prepared = prepare_all(self._publisher, given, user=self._user, traceparent=_current_traceparent())
+        places: list[_PublishedPlace | None] = []
+        new: list[Prepared] = []
+        for event, one in zip(given, prepared, strict=True):
+            user = one.metadata.user
+            place = self._place_of(event.task, event.payload, event.key, user) if event.id is None else None
+            places.append(place)
+            if place is None:
+                new.append(one)
+            elif not place.is_done:
+                new.append(replace(one, metadata=replace(one.metadata, run=place.run)))
+        answers = iter(await store_all(self._publisher, new))
+        runs: list[str | None] = []
+        failures: dict[int, EventsUnavailableError] = {}
+        for number, (place, one) in enumerate(zip(places, prepared, strict=True)):
+            stored = True if place is not None and place.is_done else next(answers)
+            if isinstance(stored, EventsUnavailableError):
+                failures[number] = stored
+                runs.append(None)
+            elif place is not None:
+                self._note_published(place)
+                runs.append(place.run)
+            else:
+                runs.append(one.metadata.run if stored else None)
+        if failures:
+            raise EventsNotStoredError(runs, failures)
+        return runs
+
+    def _place_of(
+        self, task: str, payload: Any, key: str | None, user: str | None
+    ) -> "_PublishedPlace | None":
+        """The place of an event without an id among all that the run publishes; None for a run that is not retried.
+
+        What an earlier attempt has published is not published again. A pod that dies tells nobody what it has
+        published, so the engine recognises it by its run, for a while.
+        """
+        if self._steps is None:
+            return None
+        step = current_step.get()
+        content = hashed(encode([task, payload, key, user]))[:_HASH]
+        place = f"{self._run}/{step or ''}/{content}"
+        self._places[place] += 1
+        run = derived_ulid(self._run, f"{place}/{self._places[place]}")
+        is_done = step is None and self._earlier[content] >= self._places[place]
+        return _PublishedPlace(run=run, content=content, in_step=step is not None, is_done=is_done)
+
+    def _note_published(self, place: "_PublishedPlace") -> None:
+        if not place.in_step and not place.is_done:
+            self._published.append(place.content)
 
     async def wait_for(
         self,
@@ -159,6 +209,17 @@ class RunEvents:
         )
         return None if found is None else event_of(found.metadata, found.payload)
 
+    async def wait_for_signal(
+        self,
+        name: str,
+        timeout: float | timedelta,  # noqa: ASYNC109  (the run ends meanwhile)
+        place: Place = IN_OWN_TASK,
+    ) -> Signal | None:
+        """See ``Context.wait_for_signal``."""
+        if self._waits is None:
+            raise StepsNotAvailableError
+        return await wait_for_signal(self._waits, self._run, name, timeout, place)
+
     async def approve(self, question: Question, place: Place = IN_OWN_TASK) -> ApprovalAnswer:
         """See ``Context.approve``."""
         if self._approvals is None:
@@ -178,7 +239,6 @@ class RunEvents:
         """See ``Context.run``."""
         if self._children is None:
             raise StepsNotAvailableError
-        span = current_span.get()
         return await self._children.run(
             task,
             payload,
@@ -186,7 +246,7 @@ class RunEvents:
             place,
             key=key,
             user=self._user if user is None else user,
-            traceparent=traceparent(span.context) if span else None,
+            traceparent=_current_traceparent(),
         )
 
     async def step(self, name: str, call: Callable[[], Any], *, work: str = "") -> Any:
@@ -204,6 +264,24 @@ class RunEvents:
             steps.failed(step, error)
             raise
         return await steps.finish(step, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PublishedPlace:
+    """An event among all that a run publishes."""
+
+    run: str
+    """The event's run."""
+    content: str
+    """A hash of it."""
+    in_step: bool
+    is_done: bool
+    """Whether an earlier attempt has published it."""
+
+
+def _current_traceparent() -> str | None:
+    span = current_span.get()
+    return traceparent(span.context) if span else None
 
 
 def _compared(field: str, value: Any) -> str:

@@ -82,6 +82,8 @@ class RunWaits:
         seconds: float,
         *,
         keep: float,
+        kind: str = "wait",
+        work: str | None = None,
         in_order: bool | None = None,
         handles_error: bool = False,
     ) -> KeptEvent | None:
@@ -89,6 +91,7 @@ class RunWaits:
 
         ``index`` is what it waits for, and ``keep`` how many seconds before the wait the event may have come.
         Waits of a run with the same index take turns, in the order of its code: each event ends one of them.
+        ``kind`` is in the step's name. ``work`` is what it is recognised by in a later version, by default the index.
         ``in_order`` and ``handles_error``: see ``RunSteps.begin``.
         """
         self.has_waited = True
@@ -96,8 +99,8 @@ class RunWaits:
         self._turns[index] = turn
         try:
             step = await self._steps.begin(
-                f"wait: {name}",
-                work=hashed(f"wait {index}"),
+                f"{kind}: {name}",
+                work=work or hashed(f"wait {index}"),
                 in_order=in_order,
                 handles_error=handles_error,
             )

@@ -138,8 +138,10 @@ class WaitStore(Protocol):
     async def may_have_rules(self, name: str) -> bool:
         """Whether there are any, as was known a few seconds ago. Costs little."""
 
-    async def keep(self, index: str, event: KeptEvent, seconds: float) -> int:
-        """Keep an event for a time, unless it is kept already; returns when, as a number among those of waits."""
+    async def keep(self, index: str, event: KeptEvent, seconds: float, *, at_least: float = 0.0) -> int:
+        """Keep an event for a time, unless it is kept already; returns when, as a number among those of waits.
+
+        Where there is little room it is kept for a shorter time, but ``at_least`` so many seconds."""
 
     async def drop_older(self, index: str, event: KeptEvent) -> None:
         """Remove what is kept at an index of events that were published before one that is kept there."""

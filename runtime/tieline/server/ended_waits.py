@@ -1,7 +1,7 @@
 """Events end waits of other runs before their own task runs. An event without a task does nothing else."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tieline.events.child_ends import end_wait_of_parent
 from tieline.events.matching import EventMatching
@@ -15,10 +15,13 @@ from tieline_protocol.approvals import ANSWER_TASK, InvalidApprovalError
 from tieline_protocol.child_runs import ENDED_TASK, ChildEnd, InvalidChildEndError
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import StepRecord
+from tieline_protocol.signals import SIGNAL_TASK, InvalidSignalError
 from tieline_protocol.waits import WaitRule
 
 logger = logging.getLogger("tieline.run")
 
+_EndWaits = Callable[[EventMetadata, bytes], Awaitable[Sequence[Wait]]]
+_OF_PLATFORM = {ANSWER_TASK: "An answer to an approval", SIGNAL_TASK: "A signal"}
 _MOST_WOKEN = 100
 """Woken runs that the record of an event names."""
 
@@ -51,7 +54,9 @@ class EndedWaits:
         """End the waits for an event. None where its task is to run, or no runs can wait for it."""
         metadata = attempt.metadata
         if metadata.kind == "event" and metadata.task == ANSWER_TASK:
-            return await self._end_approval(attempt)
+            return await self._end_by_platform(attempt, self._matching.end_approval)
+        if metadata.kind == "event" and metadata.task == SIGNAL_TASK:
+            return await self._end_by_platform(attempt, self._matching.end_signal)
         if metadata.kind == "event" and metadata.task == ENDED_TASK:
             return await self._end_child(attempt)
         # Of an event with a task, the first attempt ends the waits.
@@ -82,21 +87,21 @@ class EndedWaits:
         ]
         return await self._settlement.succeed(attempt)
 
-    async def _end_approval(self, attempt: Attempt) -> Outcome:
-        """Wake the run that an answer is for. The history has the answer with that run."""
+    async def _end_by_platform(self, attempt: Attempt, work: _EndWaits) -> Outcome:
+        """Wake the run that an answer or a signal is for. The history has neither by itself."""
         woken: Sequence[Wait] = ()
 
         async def end() -> None:
             nonlocal woken
-            woken = await self._matching.end_approval(attempt.metadata, attempt.delivery.payload)
+            woken = await work(attempt.metadata, attempt.delivery.payload)
 
         try:
             await self._settlement.settled(end)
-        except InvalidApprovalError as error:
-            logger.warning("An answer to an approval was dropped: %s", error)
+        except (InvalidApprovalError, InvalidSignalError) as error:
+            logger.warning("%s was dropped: %s", _OF_PLATFORM[attempt.metadata.task], error)
         attempt.decided = True
         await self._settlement.settled(attempt.delivery.done)
-        logger.info("An answer to an approval woke %d waiting runs", len(woken))
+        logger.info("%s woke %d waiting runs", _OF_PLATFORM[attempt.metadata.task], len(woken))
         return "succeeded"
 
     async def _end_child(self, attempt: Attempt) -> Outcome:

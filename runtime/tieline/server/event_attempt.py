@@ -11,6 +11,7 @@ from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps
 from tieline.events.wait_store import OpenWait, pending_wait
+from tieline.execution.progress import RunProgress
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import StepRecord
 
@@ -38,6 +39,8 @@ class Attempt:
     """The runs whose waits the event ended, as steps of its record."""
     tags: dict[str, str] = field(default_factory=dict)
     """What its code calls the run."""
+    progress: RunProgress = field(default_factory=RunProgress)
+    """What its code says of how far it is."""
     cancellation: RunCancellation | None = None
     """The events that cancel the run; None where none can."""
     cancelled: bool = False

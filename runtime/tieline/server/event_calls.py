@@ -146,7 +146,9 @@ class EventCalls:
             published=metadata.published,
         )
         delivery = WebhookDelivery(id=metadata.event_id) if metadata.kind == "webhook" else None
-        context = self._calls.context(metadata.run, activation, events, delivery=delivery, tags=attempt.tags)
+        context = self._calls.context(
+            metadata.run, activation, events, delivery=delivery, tags=attempt.tags, progress=attempt.progress
+        )
         if isinstance(task, Webhook):
             await self._call_webhook(task, attempt, context, slot)
             return

@@ -362,12 +362,14 @@ class EventRuns:
                     raise RunTakenOver
                 await attempt.delivery.begins(attempt.interruptions)
                 await self._settlement.begin(attempt)
+                attempt.progress.follow(lambda: self._settlement.report_progress(attempt))
                 error = await self._code.call(attempt, task, slot)
             except SuspendedRun as suspended:
                 until = suspended.until
             except CancelledByEvent:
                 pass
             finally:
+                attempt.progress.stop()
                 # However long it takes to settle it, others may run meanwhile.
                 slot.release()
             # Between the end of the code and this line nobody can have cancelled it. Code that catches everything must

@@ -25,6 +25,7 @@ from tieline.events.queue import (
 from tieline.events.retry import Reject, RetryLater
 from tieline.events.run_store import RunTakenOver
 from tieline.events.wait_store import OpenWait
+from tieline.execution.progress import shown
 from tieline.server.event_attempt import Attempt
 from tieline.server.run_history import masked_error, masked_input, masked_results, masked_tags
 from tieline.telemetry.metrics import Outcome
@@ -156,6 +157,13 @@ class EventSettlement:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_BEGIN_SECONDS):
                 await self._history.write(running)
+
+    def report_progress(self, attempt: Attempt) -> None:
+        """Show how far an attempt is that is under way, without its steps: its last record has them."""
+        record = replace(self._record(attempt, "running"), steps=())
+        if record.progress is not None and not attempt.decided:
+            self._history.add(record)
+            logger.info("Progress: %s", shown(record.progress))
 
     async def succeed(self, attempt: Attempt) -> Outcome:
         """The code has run to its end."""
@@ -493,6 +501,7 @@ class EventSettlement:
             request=metadata.request if with_input else None,
             step_results=masked_results(attempt.steps.done, redact) if with_input and attempt.steps else None,
             tags=masked_tags(attempt.tags, redact),
+            progress=attempt.progress.record(attempt.number, mask),
         )
 
 

@@ -17,6 +17,7 @@ from tieline.events.publisher import Publisher
 from tieline.events.run_events import RunEvents
 from tieline.execution.background import BackgroundWork
 from tieline.execution.fair_limiter import FairLimiter, Slot
+from tieline.execution.progress import RunProgress
 from tieline.server.run_history import DirectRuns
 from tieline.state.documents import Documents
 from tieline.sync import run_thread
@@ -65,10 +66,11 @@ class Invoker:
         *,
         delivery: WebhookDelivery | None = None,
         tags: dict[str, str] | None = None,
+        progress: RunProgress | None = None,
     ) -> Context:
         """What a run is given; ``events`` is that of runs that are tried again, ``delivery`` that of webhooks.
 
-        ``tags`` takes those that the code gives the run.
+        ``tags`` and ``progress`` take what the code says of the run.
         """
         return Context(
             execution_id=execution_id,
@@ -84,6 +86,7 @@ class Invoker:
             delivery=delivery,
             connectors=self._connectors,
             tags=tags,
+            progress=progress,
         )
 
     async def in_thread(self, slot: Slot, handler: Callable[..., Any], *arguments: Any) -> Any:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from tieline.context import activation_key
 from tieline.errors import TielineError, UpstreamError, reason
 from tieline.events.done_steps import DoneSteps
 from tieline.execution.background import EndedWork
+from tieline.execution.progress import RunProgress, shown
 from tieline.http_client.responses import MAX_BODY_EXCERPT
 from tieline.server.request_bodies import put_back
 from tieline.server.stored_request import kept_request
@@ -27,6 +29,8 @@ from tieline.telemetry.spans import Span
 from tieline_protocol.events import RunKind, WebhookRequest
 from tieline_protocol.kept_results import packed
 from tieline_protocol.run_records import MAX_DIRECT_INPUT, RunError, RunRecord, UpstreamAnswer
+
+logger = logging.getLogger("tieline.run")
 
 _MAX_MESSAGE = 4000
 _MAX_SYSTEM = 256
@@ -103,6 +107,8 @@ class DirectRun:
     """The task in which it runs."""
     tags: dict[str, str] = field(default_factory=dict)
     """What its code calls it."""
+    progress: RunProgress = field(default_factory=RunProgress)
+    """What its code says of how far it is."""
 
     def admit(self, activation: Activation) -> None:
         """It runs for this activation."""
@@ -142,6 +148,7 @@ class DirectRuns:
         keeps = self._history is not None and self._configuration.current.keep_inputs
         owner = asyncio.current_task()
         begun = DirectRun(run, kind, task, span, keeps, owner=owner)
+        begun.progress.follow(lambda: self._log_progress(begun))
         if owner is not None:
             self._under_way[owner] = begun
         return begun
@@ -164,6 +171,7 @@ class DirectRuns:
 
     def end(self, run: DirectRun, status: int = 0) -> None:
         """Record a run that has ended, once its answer with ``status`` was sent."""
+        run.progress.stop()
         if run.owner is not None:
             self._under_way.pop(run.owner, None)
         if self._history is None or not run.admitted:
@@ -172,6 +180,11 @@ class DirectRuns:
             run.error = TielineError(f"The webhook answered with {status}")
         # What follows masks secrets in all of the input.
         asyncio.get_running_loop().call_soon(self._add, run)
+
+    def _log_progress(self, run: DirectRun) -> None:
+        """Its record comes once it has ended."""
+        if (said := run.progress.record(1, self._redact.for_run)) is not None:
+            logger.info("Progress: %s", shown(said))
 
     def background(self, work: EndedWork) -> None:
         """Record background work that has ended, which has no input."""
@@ -209,4 +222,5 @@ class DirectRuns:
             input=None if run.input is None else masked_input(run.input, redact),
             request=request,
             tags=masked_tags(run.tags, redact),
+            progress=run.progress.record(1, redact.for_run),
         )

@@ -156,7 +156,7 @@ class ScheduledRuns:
     async def _call(
         self, schedule: Schedule, run: ScheduledRun, activation: Activation, direct: DirectRun, slot: Slot
     ) -> None:
-        context = self._calls.context(direct.id, activation, tags=direct.tags)
+        context = self._calls.context(direct.id, activation, tags=direct.tags, progress=direct.progress)
         if schedule.is_async:
             await schedule.handler(*(context, run)[: schedule.arguments])
             return

@@ -42,6 +42,7 @@ from tieline.server.sleeping_runs import SleepingRun
 from tieline.server.webhook_runs import Limits, Runner
 from tieline.state.documents import Documents
 from tieline.telemetry.redaction import Redactor
+from tieline_protocol.events import EventMetadata
 
 VERSION = "to be deployed"
 """What messages call the version with the new code."""
@@ -313,6 +314,10 @@ class _NoPublisher(Publisher):
     async def publish(self, task: str, *_: object, **__: object) -> NoReturn:
         """Ends the replay."""
         self._leave(f"the event {task!r}, published outside of a step")
+
+    async def store(self, metadata: EventMetadata, *_: object, **__: object) -> NoReturn:
+        """Ends the replay."""
+        self._leave(f"the event {metadata.task!r}, published outside of a step")
 
 
 class _NoBackground(BackgroundWork):

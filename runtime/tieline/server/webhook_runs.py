@@ -288,8 +288,10 @@ class Runner:
         key = request_key(webhook, activation, sender)
         is_duplicate = key is not None and await self._repeated.knows(key)
         delivery = WebhookDelivery(id=sender.delivery_id, is_duplicate=is_duplicate)
-        tags = None if run is None else run.tags
-        context = self.calls.context(execution_id, activation, delivery=delivery, tags=tags)
+        tags, progress = (None, None) if run is None else (run.tags, run.progress)
+        context = self.calls.context(
+            execution_id, activation, delivery=delivery, tags=tags, progress=progress
+        )
         if webhook.is_async:
             reads_json_after_a_mark(request)
             response = answer(await webhook.handler(*(context, request)[: webhook.arguments]))

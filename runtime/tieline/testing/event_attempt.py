@@ -25,6 +25,9 @@ class EventAttempt:
     tags: Mapping[str, str] = field(default_factory=dict)
     """What its code has called the run, by ``ctx.tag``; secrets are masked."""
 
+    progress: str | None = None
+    """What its code has said last by ``ctx.progress``; secrets are masked."""
+
     @classmethod
     def of(cls, record: RunRecord) -> "EventAttempt":
         """From the run history."""
@@ -36,6 +39,7 @@ class EventAttempt:
             error=record.error.message if record.error else None,
             steps=tuple(step.name for step in record.steps if not step.recorded),
             tags=dict(record.tags),
+            progress=record.progress.text if record.progress else None,
         )
 
 

@@ -28,7 +28,7 @@ from tieline.connectors.answers import AnswerChecks
 from tieline.connectors.caller import Connectors
 from tieline.context import Named, RunMetadata
 from tieline.events.asked_approval import AskedApproval
-from tieline.events.local_answers import Given, Person, answer_locally
+from tieline.events.local_answers import Given, Person, answer_locally, signal_locally
 from tieline.events.memory import MemoryQueue
 from tieline.events.publisher import Publisher
 from tieline.http_client import retries
@@ -386,6 +386,13 @@ class Project:
         person = Person(name=by, roles=roles_below(role), groups=tuple(groups))
         given = Given(approved=approved, comment=comment, values=values)
         self._wait(answer_locally(self._queue, approval.id, person, given, now=self.now()))
+
+    def signal(self, run_id: str, name: str, payload: Any = None, *, by: str = "test") -> None:
+        """Send a signal to a run, as somebody of this name does by REST; ``run_events`` continues the run.
+
+        Raises ValueError for a name or a payload that no signal can have.
+        """
+        self._wait(signal_locally(self._queue, run_id, name, payload, by=by, now=self.now()))
 
     @property
     def dead_letters(self) -> list[DeadLetter]:

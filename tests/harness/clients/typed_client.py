@@ -70,6 +70,7 @@ from tests.harness.clients.answers.runs import (
     Approvals,
     Backlog,
     EventAccepted,
+    EventBatchAccepted,
     Issue,
     IssueDetail,
     Issues,
@@ -82,6 +83,7 @@ from tests.harness.clients.answers.runs import (
     RunRecording,
     Runs,
     RunsAffected,
+    SignalAccepted,
     SleepingRuns,
 )
 from tests.harness.clients.answers.users import (
@@ -216,6 +218,8 @@ ANSWERS: Mapping[str, Any] = {
     "listReleases": Releases,
     "getRelease": ReleaseDetail,
     "publishEvent": EventAccepted,
+    "publishEvents": EventBatchAccepted,
+    "signalRun": SignalAccepted,
     "listSleepers": SleepingRuns,
 }
 """What clients read of an operation's good answer, by the operation's id."""

@@ -15,15 +15,16 @@ import pytest
 from tests.harness.processes.event_pods import EventEnvironment, running_environment
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually_async
-from tieline_core.engine.publisher import publish_event
+from tieline_core.engine.publisher import publish_event, publish_waking
 from tieline_core.identity.ids import new_id
 from tieline_protocol.events import EventMetadata
+from tieline_protocol.signals import SentSignal, signal_event
 
 CODE = """
 import os
 from datetime import timedelta
 from pathlib import Path
-from tieline import Context, Event, Integration, SyncContext
+from tieline import Context, Event, Integration, NewEvent, SyncContext
 
 integration = Integration()
 integration.waits_for("paid", match=["order"])
@@ -41,6 +42,16 @@ async def ordered(ctx: Context, event: Event) -> None:
     await ctx.step("reserve", write, f"reserved {order}")
     paid = await ctx.wait_for("paid", match={"order": order}, timeout=seconds)
     write(f"{order} {paid.payload['by'] if paid else 'timed out'}")
+
+
+@integration.event("signalled")
+async def signalled(ctx: Context, event: Event) -> None:
+    ctx.progress("waits", 0.5)
+    first = await ctx.wait_for_signal("go", timeout=timedelta(hours=1))
+    orders = [NewEvent("ordered", {"order": f"{first.payload}-{number}"}) for number in range(20)]
+    await ctx.step("publish", ctx.publish_many, orders)
+    second = await ctx.wait_for_signal("go", timeout=timedelta(hours=1))
+    write(f"signals {first.payload} {second.payload} of {second.by}")
 
 
 @integration.event("keyed", key="customer")
@@ -97,6 +108,32 @@ async def until_waiting(environment: EventEnvironment, waits: int) -> None:
         return len(info.state.subjects or {}) == waits
 
     await eventually_async(f"{waits} waits", are_there, within=60)
+
+
+async def send(environment: EventEnvironment, run: str, payload: str) -> None:
+    """A signal, as the API sends it."""
+    sent = SentSignal(run=run, name="go", payload=json.dumps(payload), by="ann", at=time.time())
+    event = signal_event(new_id(), sent.at)
+    await publish_waking(environment.admin.jetstream(), environment.streams, event, sent.encode(), seconds=5)
+
+
+async def test_a_run_gets_its_signals_and_publishes_many_events(environment: EventEnvironment) -> None:
+    environment.pod()
+    run = await publish(environment, "signalled")
+    await send(environment, new_id(), "somebody else's")
+    await until_waiting(environment, 1)
+    await send(environment, run, "a")
+    await until_waiting(environment, 21)
+    await send(environment, run, "b")
+    await environment.until_written("signals a b of ann")
+    reserved = sorted(line for line in environment.lines() if line.startswith("reserved"))
+    assert reserved == sorted(f"reserved a-{number}" for number in range(20))
+
+    async def is_shown() -> bool:
+        found = await environment.run(run)
+        return found is not None and found.status == "succeeded" and found.progress is not None
+
+    await eventually_async("the progress in the history", is_shown)
 
 
 async def test_runs_go_on_with_their_events_in_any_pod(environment: EventEnvironment) -> None:

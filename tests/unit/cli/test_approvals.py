@@ -111,7 +111,7 @@ def test_at_the_desk_the_author_answers_for_everybody(
     assert "Go on?" in run(tieline, "list", "--local")
     assert approval.run in run(tieline, "show", approval.id, "--local")
     run(tieline, "approve", approval.id, "--local", "-m", "ok")
-    ((run_id, content),) = file.take_answers()
+    ((_, run_id, content),) = file.take_answers()
     given = Answer.decode(content)
     assert (run_id, given.approval, given.approved, given.comment) == (approval.run, approval.id, True, "ok")
     code, _, errors = tieline("approvals", "reject", new_ulid(), "--local")

@@ -15,11 +15,14 @@ import pytest
 from tieline.cli import replay_sleepers
 from tieline.cli.replay_sleepers import replay_in_subprocess
 from tieline.events.steps import work_of
+from tieline_protocol.event_streams import hashed
+
+RUNS = (("01A", "even"), ("01B", "odd"))
 
 HEAD = """
 import os, socket, subprocess, sys, time
 from pathlib import Path
-from tieline import Context, Event, Integration
+from tieline import Context, Event, Integration, NewEvent
 
 integration = Integration()
 
@@ -71,6 +74,23 @@ def test_each_run_has_its_verdict(tmp_path: Path) -> None:
         ("", "unknown"),
     ]
     assert found[1]["location"] == "main.py:12"
+
+
+def test_runs_that_wait_for_a_signal_are_judged_and_nothing_is_published(tmp_path: Path) -> None:
+    body = """
+    await ctx.wait_for_signal("stop" if event.payload == "odd" else "go", timeout=60)
+    """
+    waits = {
+        "name": "signal: go", "occurrence": 1, "place": 1, "work": hashed("signal go"), "version": "v1",
+        "result": json.dumps({"index": "of its run", "since": 0, "until": 9e9}),
+    }  # fmt: skip
+    found = replayed(tmp_path, body, *({**sleeper(run, one), "steps": [waits]} for run, one in RUNS))
+    assert [(one["run"], one["verdict"]) for one in found] == [("01A", "continues"), ("01B", "stops")]
+    body = """
+    await ctx.publish_many([NewEvent("order", {})])
+    """
+    (found_one,) = replayed(tmp_path, body, sleeper("01A", "even"))
+    assert (found_one["verdict"], "published outside of a step" in found_one["reason"]) == ("unknown", True)
 
 
 def test_code_reaches_nothing(tmp_path: Path, listening: socket.socket) -> None:

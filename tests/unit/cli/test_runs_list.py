@@ -147,6 +147,35 @@ def test_a_run_is_replayed_from_a_step(
     assert json.loads(server.bodies[-1]) == {"fromStep": {"name": name, "occurrence": occurrence}}
 
 
+def test_a_run_shows_how_far_its_code_says_it_is(tieline: Tieline, runs: list[dict[str, Any]]) -> None:
+    said = {"text": "3 of\x1b[31m 10", "fraction": 0.3, "attempt": 1, "at": TIME}
+    runs[:] = [{**RUN, "status": "running", "attempt": 2, "progress": said}]
+    _, shown, _ = tieline("runs", "show", ID, "--project", "orders")
+    assert "10 (30 %), in attempt 1" in shown
+    assert "\x1b[31m" not in shown
+    _, shown, _ = tieline("runs", "list", "--project", "orders")
+    assert "(30 %)" in " ".join(shown.split())
+
+
+def test_a_signal_is_sent_with_its_payload(
+    server: Server, tieline: Tieline, runs: list[dict[str, Any]]
+) -> None:
+    known = server.answer
+    status = "stored"
+    server.answer = lambda path: (202, {"status": status}, {}) if "/signals/" in path else known(path)
+    command = ("runs", "signal", ID, "address")
+    code, shown, errors = tieline(*command, '{"city": "Bonn"}', "--project", "orders", "--id", "a")
+    assert (code, shown.strip()) == (0, f"Sent to {ID}"), errors
+    assert server.requests[-1][0].endswith(f"/projects/{ID}/runs/{ID}/signals/address")
+    assert json.loads(server.bodies[-1]) == {"payload": {"city": "Bonn"}, "id": "a"}
+    status = "duplicate"
+    _, shown, _ = tieline(*command, "--project", "orders")
+    assert "already, and not again" in shown
+    assert json.loads(server.bodies[-1]) == {"payload": None}
+    code, _, errors = tieline(*command, "{", "--project", "orders")
+    assert (code, "is not JSON" in errors) == (2, True)
+
+
 @pytest.mark.parametrize("more", [("--status", "dead"), (ID, "--payload", "1")])
 def test_a_step_is_of_one_run_with_its_own_input(
     tieline: Tieline, runs: list[dict[str, Any]], more: tuple[str, ...]

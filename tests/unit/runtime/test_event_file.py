@@ -14,6 +14,7 @@ from tieline.events.local_answers import (
     Person,
     kept_in,
     leave_answer,
+    leave_signal,
     take_answers,
 )
 from tieline.events.memory import MemoryQueue
@@ -23,6 +24,7 @@ from tieline.events.wait_store import KeptEvent, OpenWait, Outcome, Wait
 from tieline.execution.ulids import new_ulid
 from tieline_protocol.approvals import ANSWER_TASK, Answer, Approval, approval_index, wait_name
 from tieline_protocol.events import EventMetadata
+from tieline_protocol.signals import SIGNAL_TASK, SentSignal
 from tieline_protocol.waits import WaitRule
 
 
@@ -102,6 +104,27 @@ async def test_an_answer_that_was_left_wakes_its_run_in_the_process_that_has_it(
     with pytest.raises(ApprovalRefusedError, match="ann has approved it"):
         await leave_answer(file, approval.id, Person(name="ann"), Given(approved=False))
     assert file.take_answers() == []
+    await process.end()
+
+
+async def test_a_signal_that_was_left_comes_to_the_process_that_has_its_run(tmp_path: Path) -> None:
+    process, run = Process(tmp_path), new_ulid()
+    await process.publish(run)
+    await process.start()
+    file = EventFile(tmp_path / "events.db")
+    leave_signal(file, run, "go", {"n": 1}, by="ann")
+    with pytest.raises(ValueError, match="No run"):
+        leave_signal(file, new_ulid(), "go", 1, by="ann")
+    with pytest.raises(ValueError, match="cannot have the name"):
+        leave_signal(file, run, "a b", 1, by="ann")
+    assert process.queue.file is not None
+    taking = asyncio.create_task(take_answers(process.queue, process.queue.file))
+    while len(process.begun) < 2:
+        await process.settled()
+    taking.cancel()
+    sent = SentSignal.decode(process.begun[-1].payload)
+    assert (process.begun[-1].metadata.task, sent.run, sent.name) == (SIGNAL_TASK, run, "go")
+    assert (sent.payload, sent.by) == ('{"n":1}', "ann")
     await process.end()
 
 

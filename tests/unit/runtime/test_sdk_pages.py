@@ -77,6 +77,8 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "def test_an_order_is_sent_on": test_the_pages_test_passes,
         "async def accept": test_an_accepted_order_is_tried_again_with_one_key,
         "async def parcel_sent": test_a_parcel_is_registered_once_and_a_review_asked_for_three_days_later,
+        "async def nightly": test_orders_of_a_shop_are_published_together_and_once,
+        "async def parcel_returned": test_a_parcel_is_sent_again_to_the_address_of_a_signal,
         "async def order_placed": test_an_order_is_shipped_once_it_is_paid,
         "async def credit(": test_a_credit_has_the_limit_that_finance_has_approved,
         "async def approved_refund": test_a_refund_is_paid_once_somebody_approves_it,
@@ -112,6 +114,36 @@ OTHERS: tuple[str, ...] = ()
 def test_every_example_is_python_of_the_line_length_of_the_page(block: str) -> None:
     ast.parse(block)
     assert max(map(len, block.splitlines())) <= 110
+
+
+def test_orders_of_a_shop_are_published_together_and_once(serve: Serve) -> None:
+    project = serve(example("async def nightly"))
+    orders = [{"id": f"A-{number}", "customer": f"c-{number % 3}"} for number in range(7)]
+    project.connection("shop").on("GET", "/orders").answer(json={"orders": orders})
+    erp = project.connection("erp")
+    erp.on("POST", "/orders").answer(201)
+    for _ in range(2):
+        project.run_schedule("import")
+        project.run_events()
+    assert sorted(request.json()["id"] for request in erp.requests) == [one["id"] for one in orders]
+
+
+@pytest.mark.parametrize(("sent", "address"), [(True, {"city": "Bonn"}), (False, None)])
+def test_a_parcel_is_sent_again_to_the_address_of_a_signal(serve: Serve, sent: bool, address: object) -> None:
+    project = serve(example("async def parcel_returned"))
+    mail, carrier = project.connection("mail"), project.connection("carrier")
+    mail.on("POST", "/messages").answer(202)
+    carrier.on("PUT", "/parcels/P-1").answer(200)
+    run = project.publish("parcel.returned", {"customer": "ann", "parcel": "P-1"})
+    assert run is not None
+    project.run_events()
+    assert mail.requests[0].json()["link"].endswith(run)
+    if sent:
+        project.signal(run, "address", address)
+        project.run_events()
+    else:
+        project.advance(timedelta(days=7))
+    assert [request.json() for request in carrier.requests] == [{"address": address}]
 
 
 @pytest.mark.parametrize("marker", ["async def orders", "def orders(ctx: SyncContext"])

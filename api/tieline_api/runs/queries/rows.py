@@ -7,6 +7,7 @@ import orjson
 
 from tieline_api.runs.model import Run
 from tieline_api.runs.records import error_from_json
+from tieline_protocol.run_progress import Progress
 
 REPLAYS = (
     "select max(again.id) from runs again where again.organisation = runs.organisation "
@@ -18,10 +19,14 @@ _TAGS = (
     "select json_group_object(name, value) from tags where tags.organisation = runs.organisation "
     "and tags.environment = runs.environment and tags.run = runs.id"
 )
+_PROGRESS = (
+    "select json_array(attempt, at, text, fraction) from progress where progress.organisation = runs.organisation "
+    "and progress.environment = runs.environment and progress.run = runs.id"
+)
 COLUMNS = (
     "runs.id, runs.environment, kind, task, status, runs.attempt, runs.queued, attempts, user, activation_id, version, "
     f"key, shared_key, event_id, started, ended, next_attempt, discarded, error, trace_id, replay_of, ({REPLAYS}), "
-    f"nullif(input_at, 0), direct, issue, parent, ({_TAGS})"
+    f"nullif(input_at, 0), direct, issue, parent, ({_TAGS}), ({_PROGRESS})"
 )
 
 
@@ -30,7 +35,7 @@ def run_of_row(row: Sequence[Any]) -> Run:
     (
         identifier, environment, kind, task, status, attempt, queued, most, user, activation_id, version, key,
         shared_key, event_id, started, ended, next_attempt, discarded, error, trace_id, replay_of, replayed_by,
-        input_at, direct, issue, parent, tags,
+        input_at, direct, issue, parent, tags, progress,
     ) = row  # fmt: skip
     return Run(
         id=identifier,
@@ -60,4 +65,10 @@ def run_of_row(row: Sequence[Any]) -> Run:
         issue=issue,
         parent=parent,
         tags=dict(sorted(orjson.loads(tags).items())),
+        progress=None if progress is None else _progress(progress),
     )
+
+
+def _progress(text: str) -> Progress:
+    attempt, at, shown, fraction = orjson.loads(text)
+    return Progress(text=shown, fraction=None if fraction < 0 else fraction, at=at, attempt=attempt)

@@ -1,12 +1,16 @@
 """``tieline events publish`` and ``tieline call``."""
 
 import base64
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import parse_qs
 
 import typer
 
 from tieline.cli.bodies import RequestOptions, write_body
+from tieline.cli.event_lines import batches
 from tieline.cli.exit_codes import CommandError, UsageError
 from tieline.cli.option_groups import Commands
 from tieline.cli.options import InEnvironment, OutputOption, Platform, json_value, seconds_of
@@ -18,7 +22,13 @@ events = Commands(no_args_is_help=True, help="Send events to an environment.")
 
 @events.command("publish")
 def publish(
-    task: Annotated[str, typer.Argument(metavar="EVENT", help="The event's name, such as order.created.")],
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[EVENT]",
+            help="The event's name, such as order.created. With --lines, the default of lines.",
+        ),
+    ] = None,
     payload: Annotated[
         str | None, typer.Argument(metavar="[JSON]", help="The payload: JSON, @FILE or - (standard input).")
     ] = None,
@@ -33,11 +43,26 @@ def publish(
     ] = None,
     delay: Annotated[str | None, typer.Option(help="When to run: 30s, 10m, 2h, 1d from now.")] = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="The user's id or external id.")] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Send the events of a file, or of - (standard input): a JSON object a line, with task, payload and "
+            "the other fields of an event.",
+        ),
+    ] = None,
     where: InEnvironment,
     platform: Platform,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Send an event. It is stored once the command ends with 0."""
+    """Send an event, or those of a file. They are stored once the command ends with 0."""
+    if lines is not None:
+        if any(one is not None for one in (payload, named_payload, key, id, delay, user)):
+            raise UsageError("With --lines, the payload and the options of an event are in the lines")
+        _publish_lines(lines, task, where, platform, output)
+        return
+    if task is None:
+        raise UsageError("Name the EVENT, or give a file of events with --lines")
     if payload is not None and named_payload is not None:
         raise UsageError("The payload is given twice: as an argument and with --payload. Give it once")
     content = json_value(payload or named_payload or "{}")
@@ -51,6 +76,51 @@ def publish(
         write(answer, output)
         return
     say(f"Stored as run {answer['runId']}; `tieline runs show {answer['runId']}` says what becomes of it")
+
+
+def _publish_lines(
+    name: str, task: str | None, where: InEnvironment, platform: Platform, output: Output
+) -> None:
+    remote = platform.client()
+    _, found = where.find_environment(remote)
+    counts: Counter[str] = Counter()
+    for batch in batches(_lines_of(name), task):
+        try:
+            answer = remote.request(
+                "POST", f"environments/{found['id']}/events/batch", body={"events": batch.events}
+            )
+        except CommandError as error:
+            last = f"{batch.numbers[0]:,} to {batch.numbers[-1]:,}"
+            stored = counts["stored"] + counts["duplicate"]
+            raise CommandError(
+                f"Lines {last} are not sent, after {stored:,} events were stored: {error}", error.code
+            ) from None
+        results = [
+            {"line": number, **one} for number, one in zip(batch.numbers, answer["results"], strict=False)
+        ]
+        counts.update(one["status"] for one in results)
+        if output is not Output.TABLE:
+            write(results, output)
+        for one in results:
+            if one["status"] == "refused":
+                note(f"Line {one['line']}: {one['error']}")
+    if output is Output.TABLE:
+        known = f"; {counts['duplicate']:,} were stored before" if counts["duplicate"] else ""
+        say(f"Stored {counts['stored']:,} events{known}")
+    if counts["refused"]:
+        raise CommandError(f"{counts['refused']:,} events were refused: send their lines again")
+
+
+def _lines_of(name: str) -> Iterator[bytes]:
+    """Raises UsageError."""
+    if name == "-":
+        yield from typer.get_binary_stream("stdin")
+        return
+    try:
+        with Path(name).open("rb") as file:
+            yield from file
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
 
 
 def call(

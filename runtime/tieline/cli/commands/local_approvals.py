@@ -1,4 +1,4 @@
-"""Approvals of ``tieline run``: what commands for the platform need not load."""
+"""Approvals and signals of ``tieline run``: what commands for the platform need not load."""
 
 import asyncio
 import getpass
@@ -12,7 +12,14 @@ from tieline.cli.remote.client import Json
 from tieline.configuration.project_folder import find
 from tieline.events.asked_approval import AskedApproval
 from tieline.events.event_file import EventFile
-from tieline.events.local_answers import ApprovalRefusedError, Given, Person, kept_in, leave_answer
+from tieline.events.local_answers import (
+    ApprovalRefusedError,
+    Given,
+    Person,
+    kept_in,
+    leave_answer,
+    leave_signal,
+)
 from tieline.events.queue import EventsUnavailableError
 
 _EVENTS = ".tieline/events.db"
@@ -32,6 +39,14 @@ def answer_locally(approval: str, body: Json) -> None:
     try:
         asyncio.run(leave_answer(_file(), asked["id"], person, given))
     except (ApprovalRefusedError, EventsUnavailableError) as error:
+        raise CommandError(str(error)) from None
+
+
+def signal_locally(run: str, name: str, payload: Any) -> None:
+    """Sends a signal to a run of ``tieline run`` in this folder. Raises CommandError."""
+    try:
+        leave_signal(_file(), run.upper(), name, payload, by=getpass.getuser())
+    except (EventsUnavailableError, ValueError) as error:
         raise CommandError(str(error)) from None
 
 

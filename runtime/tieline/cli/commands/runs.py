@@ -1,6 +1,7 @@
 """``tieline runs``, ``replay`` and ``traces``."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -122,6 +123,7 @@ def show_run(
             "version": (found.get("version") or {}).get("name"),
             "key": found.get("key"),
             "tags": _tags(found),
+            "progress": _progress(found),
             "waits behind": found.get("waitsBehind"),
             "queued": f"{local(found['queuedAt'])} ({age(found['queuedAt'])} ago)",
             "next attempt": local(found.get("nextAttemptAt")),
@@ -196,6 +198,44 @@ def cancel_runs(
     remote = platform.client()
     filters = fits.query(where.environment, status=status)
     _act(remote, where.project_id(remote), run, "cancel", filters, dry_run=dry_run, yes=yes)
+
+
+@runs.command("signal")
+def signal(
+    run: RunArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name, as the code waits for it.")],
+    payload: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="The payload: JSON, @FILE or - (standard input).")
+    ] = None,
+    *,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Signals with one id count once (two minutes).")
+    ] = None,
+    is_local: Annotated[
+        bool, typer.Option("--local", help="To a run of `tieline run` in this folder, instead of a platform.")
+    ] = False,
+    where: InEnvironment,
+    platform: Platform,
+) -> None:
+    """Send a signal to a run. The run gets it once its code waits for a signal of this name."""
+    content = json_value(payload) if payload is not None else None
+    if is_local:
+        from tieline.cli.commands.local_approvals import signal_locally  # noqa: PLC0415  (it loads what runs events)
+
+        if id is not None:
+            raise UsageError("--id is for signals to a platform")
+        signal_locally(run, name, content)
+        say(f"Sent to {run}")
+        return
+    remote = platform.client()
+    answer = remote.request(
+        "POST",
+        f"projects/{where.project_id(remote)}/runs/{segment(run)}/signals/{segment(name)}",
+        query={"project_env": where.environment},
+        body={"payload": content} | ({} if id is None else {"id": id}),
+    )
+    known = " already, and not again" if answer["status"] == "duplicate" else ""
+    say(f"Sent to {run}{known}")
 
 
 @runs.command("discard")
@@ -345,7 +385,19 @@ def _reason(run: Json) -> str:
     """Why it has failed, or why it does not begin."""
     if run.get("waitsBehind"):
         return f"waits behind {run['waitsBehind']}"
+    if run.get("progress") and run["status"] in ("running", "waiting") and not run.get("error"):
+        return _first_line(_progress(run))
     return _first_line((run.get("error") or {}).get("message"))
+
+
+def _progress(run: Json) -> str | None:
+    """What its code last said, and of an earlier attempt which one that was."""
+    said = run.get("progress")
+    if not said:
+        return None
+    percent = f" ({math.floor(said['fraction'] * 100)} %)" if said.get("fraction") is not None else ""
+    earlier = f", in attempt {said['attempt']}" if said["attempt"] != run["attempt"] else ""
+    return f"{said['text']}{percent}{earlier}"
 
 
 def _tags(run: Json) -> str | None:

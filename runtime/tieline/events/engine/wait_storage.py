@@ -99,9 +99,10 @@ class WaitStorage:
         )
         return frozenset(subject_parts(subject)[1] for subject in subjects)
 
-    async def keep(self, index: str, event: KeptEvent, seconds: float) -> int:
+    async def keep(self, index: str, event: KeptEvent, seconds: float, *, at_least: float = 0.0) -> int:
         """See WaitStore. While steps take much of the stream, events are kept for the shortest time."""
-        kept_for = max(seconds, LEAST_KEEP_SECONDS) if await self._stream_quota.left() else LEAST_KEEP_SECONDS
+        least = max(at_least, LEAST_KEEP_SECONDS)
+        kept_for = max(seconds, least) if await self._stream_quota.left() else least
         subject = self._streams.kept_event(index, event.metadata.run)
         headers = {HEADER: event.metadata.header(), TTL: f"{round(kept_for)}s", EXPECTED_SEQUENCE: "0"}
         for number in range(1, READ_ATTEMPTS + 1):

@@ -34,6 +34,13 @@ class RunError(Strict):
     upstream: RunUpstream | None = None
 
 
+class RunProgress(Strict):
+    text: str
+    fraction: float | None = None
+    attempt: int
+    at: Time
+
+
 class Run(Strict):
     id: Ulid
     kind: RunKind
@@ -54,6 +61,7 @@ class Run(Strict):
     trace_id: str | None = None
     replay_of: Ulid | None = None
     parent: Ulid | None = None
+    progress: RunProgress | None = None
 
 
 class RunAttempt(Strict):
@@ -226,6 +234,24 @@ class Approvals(Strict):
 class EventAccepted(Strict):
     event_id: str
     run_id: Ulid | None = None
+
+
+class SignalAccepted(Strict):
+    status: Literal["stored", "duplicate"]
+
+
+class EventResult(Strict):
+    status: Literal["stored", "duplicate", "refused"]
+    event_id: str
+    run_id: Ulid | None = None
+    error: str | None = None
+
+
+class EventBatchAccepted(Strict):
+    stored: int
+    duplicates: int
+    refused: int
+    results: list[EventResult]
 
 
 class BacklogItem(Strict):

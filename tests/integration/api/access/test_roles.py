@@ -41,7 +41,8 @@ MAY = {
         deleteConnectionTemplate addSystemToEnvironment removeSystemFromEnvironment
         removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
         updateActivationVariables setActivationVariable updateStaticVariables
-        replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent listSleepers
+        replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent publishEvents
+        signalRun listSleepers
         updateIssue replayIssue
         runScheduler updateScheduler
         setStoreValue deleteStoreValue setStoreValueInOrganisation deleteStoreValueInOrganisation

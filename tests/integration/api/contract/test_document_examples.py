@@ -53,6 +53,8 @@ def test_an_example_does_what_it_shows(
         ]  # a static one, which the connection is linked with already
     if "environmentId" in example or "environment_id" in example:
         paths["project_id"] = paths["new_project_id"]
+    if operation == "signalRun":
+        paths["run_id"] = paths["waiting_run_id"]
     if operation.startswith("removeSystem"):
         project = {"id": paths["project_id"]}
         make_template(client, project=project, system=paths["system_id"], name=example["name"])

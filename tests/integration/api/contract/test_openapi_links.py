@@ -33,6 +33,7 @@ ALREADY = {
     "removeSystemFromEnvironmentByPut": {404},
     "createConnection": {409},
     "publishEvent": {409},
+    "publishEvents": {409},
     "cloneEnvironment": {409},
     "createEnvironment": {409},
     "syncEnvironments": {404, 409},

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from tieline_api.errors import ApiError
 from tieline_api.http.request_body import (
     MAX_WARNINGS,
+    element_texts,
     member_text,
     parse_json,
     refuse_unknown_fields,
@@ -386,3 +387,10 @@ def test_a_password_in_a_url_is_refused(model: type[BaseModel], body: dict[str, 
         assert told.field == field
         assert "Secret" in told.message
         assert "hush" not in told.message
+
+
+def test_elements_of_an_array_stay_as_they_were_sent() -> None:
+    body = b'{"events": [ {"payload": 1.10}, [ ] ,18446744073709551616,"]" ], "a": 1}'
+    found = [b'{"payload": 1.10}', b"[ ]", b"18446744073709551616", b'"]"']
+    assert element_texts(member_text(body, "events")) == found
+    assert element_texts(b"[ ]") == []
