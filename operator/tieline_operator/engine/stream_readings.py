@@ -32,6 +32,8 @@ class Survey:
     """What the last look at all streams has found."""
 
     environments: Mapping[StreamKey, EnvironmentReading] = field(default_factory=dict)
+    revisions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each stream of this installation, by its name: differs once there are other messages in it."""
     streams: int = 0
     """Of this installation."""
     missing: int = 0

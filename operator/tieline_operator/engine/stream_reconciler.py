@@ -207,6 +207,7 @@ class StreamReconciler:
         self._survey_problem = ""
         self.survey_result = Survey(
             environments=self._readings(ours),
+            revisions={name: one.revision for name, one in ours.items()},
             streams=len(ours),
             missing=missing,
             foreign=sum(not _is_known(one, keys) for one in found),

@@ -18,6 +18,8 @@ from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure
 from tieline_operator.workload.secret_variables import SecretVariable
 from tieline_protocol.egress import PUBLIC_ONLY, Egress
 
+ACTIVATOR_PORT = 8082
+
 
 @dataclass(frozen=True)
 class Packages:
@@ -72,6 +74,8 @@ class Workload:
     public_url: str
     api_ports: Mapping[str, int] = field(default_factory=network_policies.API_PORTS.copy)
     """The port of the API's pods behind each of its Services."""
+    activator_port: int = ACTIVATOR_PORT
+    """Where the API's pods answer for environments without pods."""
     egress: Egress = PUBLIC_ONLY
     """Where the pods may go."""
     engine_urls: Sequence[str]

@@ -51,6 +51,8 @@ class DesiredEnvironment:
     draft: bool = False
     """No version was ever chosen: there is no workload."""
     suspended: bool = False
+    sleeping: bool = False
+    """Whether it has no pods until work comes."""
     replicas: int = 1
     version: str | None = None
     """The version that should serve."""
@@ -112,7 +114,7 @@ def compute_status(desired: DesiredEnvironment, actual: ActualEnvironment, now: 
     serving = [pod for pod in actual.pods if pod.ready]
     computed = replace(
         _state(desired, actual, serving, now),
-        serving=_served_version(desired, serving),
+        serving=desired.version if desired.sleeping else _served_version(desired, serving),
         ready_replicas=len(serving),
     )
     since = _serving_since(desired, actual, computed, now)
@@ -147,6 +149,7 @@ def status_of(
         "pinnedVersion": desired.pinned_version,
         "pinnedDigest": desired.pinned_digest,
         "readyReplicas": computed.ready_replicas,
+        "sleeping": desired.sleeping or None,
         # Most queues are empty: then nothing is written.
         "queued": desired.queue_level.queued or None,
         "oldestQueuedMinutes": desired.queue_level.oldest_minutes or None,
@@ -285,6 +288,11 @@ def _state(
             state=EnvironmentState.DRAFT,
             outcome=ready("Draft", f"{desired.name} is a draft; deploy it to run it"),
         )
+    if desired.sleeping:
+        return ComputedStatus(
+            state=EnvironmentState.RUNNING,
+            outcome=ready("Sleeping", f"{desired.name} sleeps: pods start when work comes"),
+        )
     if desired.suspended or desired.replicas == 0 or _stays_stopped(desired, actual, serving):
         return _stopped(desired, actual)
     failure, recheck_after = _failure(desired, actual, now)
@@ -305,6 +313,7 @@ def _state(
 def _stays_stopped(desired: DesiredEnvironment, actual: ActualEnvironment, serving: Sequence[Pod]) -> bool:
     """Whether a deploy to a stopped environment has not come to pods: what it ran before is not started for it."""
     is_stopped = actual.deployment is not None and actual.deployment.get("spec", {}).get("replicas") == 0
+    is_stopped = is_stopped and not (actual.previous is not None and actual.previous.sleeping)
     return is_stopped and not serving and bool(desired.problem or desired.waiting)
 
 
