@@ -18,7 +18,6 @@ from tieline_core.engine.trust import AccountSigner
 from tieline_core.identity.names import engine_credentials_name, workload_name
 from tieline_core.kubernetes.resources import PROJECTS
 from tieline_core.resources.parsed_cache import PROJECT
-from tieline_engine.publishing import SCHEDULE
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import has_scaling
 from tieline_operator.engine.desired_streams import StreamKey, streams_of
@@ -31,6 +30,7 @@ from tieline_operator.engine.environment_work import (
 from tieline_operator.engine.stream_readings import EnvironmentReading, Survey
 from tieline_operator.queues.organisation_turns import OrganisationTurns
 from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.events import SCHEDULE
 
 logger = logging.getLogger(__name__)
 
