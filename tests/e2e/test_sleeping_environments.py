@@ -28,7 +28,7 @@ async def order(ctx: Context, event: Event) -> None:
     ctx.log.info("An order")
 
 
-@integration.schedule("tick", "*/3 * * * *")
+@integration.schedule("tick", "*/2 * * * *")
 async def tick(ctx: Context, run: ScheduledRun) -> None:
     ctx.log.info("A tick")
 """

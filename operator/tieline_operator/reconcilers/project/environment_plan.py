@@ -469,23 +469,24 @@ def _observed_work(
     previous = observed.previous(spec.name)
     deployment = environment.children.get(r.DEPLOYMENTS)
     annotations = (environment.environment or {}).get("metadata", {}).get("annotations") or {}
-    has_served = (
+    is_healthy = (
         previous is not None
         and previous.rollout is RolloutState.COMPLETE
-        and previous.desired_version == target.name
-        and deployed_version(deployment) == target.name
+        and previous.desired_version == deployed_version(deployment) == target.name
+        and any(one.name == target.name for one in previous.healthy_versions)
+        and not target.problem
+        and not target.waiting
     )
     return ObservedWork(
         scaling=workload.runtime.scaling or Scaling(),
         version=target.name or "",
-        has_served=has_served and not target.problem and not target.waiting,
+        is_healthy=is_healthy,
         asleep=previous is not None and previous.sleeping,
         serving_since=previous.serving_since if previous else None,
         active_at=_moment(annotations.get(ACTIVE_ANNOTATION)),
         reported_at=_moment(annotations.get(REPORTED_ANNOTATION)),
-        can_be_woken=bool(observed.activators) and not address(workload.public_url).path
-        if workload.public_url
-        else False,
+        can_be_woken=bool(observed.activators and workload.public_url)
+        and not address(workload.public_url).path,
         paused=spec.paused_schedules,
         work=environment.work,
     )

@@ -11,8 +11,7 @@ WAKE_AHEAD = timedelta(seconds=30)
 """How long before a timer or a schedule is due an environment wakes: pods take a few seconds to start."""
 CURRENT = timedelta(minutes=4)
 """How old what is known of the work may be where an environment is to go to sleep."""
-_RECHECK_SECONDS = 30.0
-_SHORTEST_RECHECK = 1.0
+_SHORTEST_RECHECK, _LONGEST_RECHECK = 1.0, 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +21,8 @@ class ObservedWork:
     scaling: Scaling
     version: str
     """The version that it runs."""
-    has_served: bool
-    """Whether a deploy of that version is complete."""
+    is_healthy: bool
+    """Whether the version is healthy, and nothing else is to be deployed."""
     asleep: bool
     """Whether its Deployment has no pods."""
     serving_since: datetime | None
@@ -54,7 +53,7 @@ AWAKE = Sleep(False)
 
 def decide(observed: ObservedWork, now: datetime) -> Sleep:
     """Whether the environment sleeps. What is not known keeps it as it is: a pod that may work is not stopped."""
-    if not observed.scaling.may_sleep or not observed.has_served or not observed.can_be_woken:
+    if not observed.scaling.may_sleep or not observed.is_healthy or not observed.can_be_woken:
         return AWAKE
     idle = timedelta(seconds=observed.scaling.idle_seconds)
     due = _next_due(observed, now)
@@ -65,10 +64,9 @@ def decide(observed: ObservedWork, now: datetime) -> Sleep:
     is_due = due is not None and due - ahead <= now
     if is_active and since is not None:
         return _awake((since + idle - now).total_seconds())
-    if has_work or is_due:
-        return _awake(_RECHECK_SECONDS)
-    if not observed.asleep and not _is_known_to_be_idle(observed, idle, now):
-        return _awake(_RECHECK_SECONDS)
+    is_unknown = not observed.asleep and not _is_known_to_be_idle(observed, idle, now)
+    if has_work or is_due or is_unknown:
+        return _awake(min(idle.total_seconds(), _LONGEST_RECHECK))
     return Sleep(True, (due - WAKE_AHEAD - now).total_seconds() if due else None)
 
 

@@ -23,7 +23,7 @@ IDLE_WORK = EnvironmentWork(read_at=NOW, schedules={"v1": []}, settled={})
 IDLE = ObservedWork(
     scaling=Scaling(min=0),
     version="v1",
-    has_served=True,
+    is_healthy=True,
     asleep=False,
     serving_since=_LONG_AGO,
     active_at=_LONG_AGO,
@@ -52,7 +52,7 @@ def test_an_environment_without_work_sleeps_until_something_is_due() -> None:
     [
         {"scaling": Scaling()},
         {"scaling": Scaling(min=1)},
-        {"has_served": False},
+        {"is_healthy": False},
         {"can_be_woken": False},
         {"serving_since": None},
         {"serving_since": NOW - 9 * _MINUTE},
@@ -80,7 +80,7 @@ def test_an_environment_that_may_work_is_not_stopped(fields: dict[str, Any]) -> 
         {"work": replace(IDLE_WORK, timer=NOW + timedelta(seconds=29))},
         {"work": replace(IDLE_WORK, timer=_LONG_AGO)},
         {"work": _scheduled("* * * * *")},
-        {"has_served": False},
+        {"is_healthy": False},
         {"can_be_woken": False},
         {"scaling": Scaling(min=1)},
     ],
