@@ -26,6 +26,7 @@ class EnvironmentWork:
     """An environment's work, as the event engine has it."""
 
     read_at: datetime
+    """What was stored before is known."""
     queued: int = 0
     """Messages in the queue: events that wait for a run, or that a pod runs."""
     timer: datetime | None = None

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -59,14 +59,12 @@ class WorkReader:
         signer: Callable[[], AccountSigner | None],
         open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
         changed: Callable[[StreamKey], None],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """``signer`` is of the platform's account. ``changed`` is called for an environment with other work."""
         self._listers = listers
         self._signer = signer
         self._open = open_account
         self._changed = changed
-        self._now = now
         self._work: dict[StreamKey, tuple[EnvironmentWork, _Revisions]] = {}
         self._survey = Survey()
         self._surveyed = asyncio.Event()
@@ -104,6 +102,7 @@ class WorkReader:
         keys: dict[str, list[StreamKey]] = {}
         for key in _may_sleep(self._listers):
             keys.setdefault(key.namespace, []).append(key)
+        survey = self._survey
         known = {key for found in keys.values() for key in found}
         self._work = {key: work for key, work in self._work.items() if key in known}
         signer = self._signer()
@@ -113,7 +112,7 @@ class WorkReader:
             async with self._open(signer) as client:
                 await self._turns.take(
                     keys,
-                    lambda namespace: self._read_all(client, signer, keys[namespace]),
+                    lambda namespace: self._read_all(client, signer, survey, keys[namespace]),
                     usable=lambda: client.is_connected,
                 )
         except Exception as error:
@@ -124,34 +123,27 @@ class WorkReader:
         else:
             self._problem = ""
 
-    async def _read_all(self, client: Client, signer: AccountSigner, keys: list[StreamKey]) -> None:
+    async def _read_all(
+        self, client: Client, signer: AccountSigner, survey: Survey, keys: Sequence[StreamKey]
+    ) -> None:
         for key in keys:
             streams = streams_of(self._listers, key)
-            reading = self._survey.environments.get(key)
-            if streams is not None and reading is not None:
-                await self._read(client, signer, key, streams, reading)
-
-    async def _read(
-        self,
-        client: Client,
-        signer: AccountSigner,
-        key: StreamKey,
-        streams: EventStreams,
-        reading: EnvironmentReading,
-    ) -> None:
-        revisions = _Revisions(
-            self._survey.revisions.get(streams.later),
-            self._survey.revisions.get(schedules_stream(streams.organisation)),
-        )
-        before, seen = self._work.get(key, (EnvironmentWork(read_at=self._now()), None))
-        work = replace(before, read_at=self._now(), queued=reading.queued)
-        if seen is None or seen.later != revisions.later:
-            work = replace(work, timer=await self._timer(signer, streams, reading))
-        if seen is None or seen.schedules != revisions.schedules:
-            work = await _with_schedules(client, streams, work)
-        self._work[key] = work, revisions
-        if seen is None or replace(work, read_at=before.read_at) != before:
-            self._changed(key)
+            reading = survey.environments.get(key)
+            if streams is None or reading is None or survey.began is None:
+                continue
+            revisions = _Revisions(
+                survey.revisions.get(streams.later),
+                survey.revisions.get(schedules_stream(streams.organisation)),
+            )
+            before, seen = self._work.get(key, (EnvironmentWork(read_at=survey.began), None))
+            work = replace(before, read_at=survey.began, queued=reading.queued)
+            if seen is None or seen.later != revisions.later:
+                work = replace(work, timer=await self._timer(signer, streams, reading))
+            if seen is None or seen.schedules != revisions.schedules:
+                work = await _with_schedules(client, streams, work)
+            self._work[key] = work, revisions
+            if seen is None or replace(work, read_at=before.read_at) != before:
+                self._changed(key)
 
     async def _timer(
         self, signer: AccountSigner, streams: EventStreams, reading: EnvironmentReading

@@ -48,14 +48,15 @@ async def test_the_next_timer_and_schedule_are_read_when_their_streams_change(en
     )
     key = StreamKey(NAMESPACE, secret)
 
+    now = datetime.now(UTC)
+
     async def read(number: int, *, waiting: int) -> None:
         reading = EnvironmentReading(queued=0, waiting=waiting, dead_letters=0, oldest=None)
         names = (streams.later, f"schedules_{streams.organisation}")
         revisions = dict.fromkeys(names, (number, waiting))
-        reader.surveyed(Survey(environments={key: reading}, revisions=revisions))
+        reader.surveyed(Survey(began=now, environments={key: reading}, revisions=revisions))
         await reader.read()
 
-    now = datetime.now(UTC)
     await read(1, waiting=0)
     work = reader.get(NAMESPACE, secret)
     assert work is not None

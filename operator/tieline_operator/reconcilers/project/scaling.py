@@ -64,7 +64,7 @@ def decide(observed: ObservedWork, now: datetime) -> Sleep:
     is_due = due is not None and due - ahead <= now
     if is_active and since is not None:
         return _awake((since + idle - now).total_seconds())
-    is_unknown = not observed.asleep and not _is_known_to_be_idle(observed, idle, now)
+    is_unknown = not observed.asleep and not _is_known_to_be_idle(observed, since, idle, now)
     if has_work or is_due or is_unknown:
         return _awake(min(idle.total_seconds(), _LONGEST_RECHECK))
     return Sleep(True, (due - WAKE_AHEAD - now).total_seconds() if due else None)
@@ -78,8 +78,10 @@ def _next_due(observed: ObservedWork, now: datetime) -> datetime | None:
     return observed.work.next_due(observed.version, observed.paused, now) if observed.work else None
 
 
-def _is_known_to_be_idle(observed: ObservedWork, idle: timedelta, now: datetime) -> bool:
-    """Whether pods serve, have reported lately that they do not work, and all work in the engine is known."""
+def _is_known_to_be_idle(
+    observed: ObservedWork, since: datetime | None, idle: timedelta, now: datetime
+) -> bool:
+    """Whether pods serve, have reported lately, and what they left in the engine when they worked last is known."""
     work = observed.work
     return (
         observed.serving_since is not None
@@ -88,4 +90,5 @@ def _is_known_to_be_idle(observed: ObservedWork, idle: timedelta, now: datetime)
         and work is not None
         and work.knows(observed.version)
         and now - work.read_at < CURRENT
+        and (since is None or work.read_at > since)
     )

@@ -32,6 +32,7 @@ IDLE = ObservedWork(
     work=IDLE_WORK,
 )
 ASLEEP = replace(IDLE, asleep=True, serving_since=None, reported_at=_LONG_AGO)
+_SHORT = {"scaling": Scaling(min=0, idleAfter="1m"), "reported_at": NOW}
 
 
 def _scheduled(cron: str) -> EnvironmentWork:
@@ -61,6 +62,7 @@ def test_an_environment_without_work_sleeps_until_something_is_due() -> None:
         {"reported_at": NOW - 11 * _MINUTE},
         {"work": None},
         {"work": replace(IDLE_WORK, read_at=NOW - 5 * _MINUTE)},
+        {"work": replace(IDLE_WORK, read_at=NOW - 3 * _MINUTE), "active_at": NOW - 2 * _MINUTE, **_SHORT},
         {"work": replace(IDLE_WORK, schedules={"v0": []})},
         {"work": replace(IDLE_WORK, queued=1)},
         {"work": replace(IDLE_WORK, is_swept=True)},
