@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tieline_common.single_flight import SingleFlight
-from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
+from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, RUNS_CODE
 from tieline_core.kubernetes import Kube, KubeError
 from tieline_core.kubernetes.resources import PODS
 
@@ -43,11 +43,11 @@ class ReadyPods:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _addresses(self, namespace: str, environment: str) -> list[str]:
+        labels = {**RUNS_CODE, ENVIRONMENT_ID_LABEL: environment}
+        selector = ",".join(f"{name}={value}" for name, value in labels.items())
         async with self._gate:
             try:
-                pods = await self._kube.list(
-                    PODS, namespace, label_selector=f"{ENVIRONMENT_ID_LABEL}={environment}"
-                )
+                pods = await self._kube.list(PODS, namespace, label_selector=selector)
             except KubeError:
                 return []  # it is asked again
         return [address for pod in pods if (address := _address_if_ready(pod))]

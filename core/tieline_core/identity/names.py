@@ -30,6 +30,8 @@ PUBLIC_API_SERVICE = "tieline-api"
 """The Service of the REST API, and the ``app.kubernetes.io/name`` of the API's pods."""
 TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 
+RUNS_CODE = {"app.kubernetes.io/name": "tieline-environment"}
+"""The label of pods that run a project's code; those that install its packages have another one."""
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 """On the objects and pods of an environment: the name of its workload."""
 

@@ -9,6 +9,7 @@ from tieline_core.identity.names import (
     ENVIRONMENT_LABEL,
     INSTANCE_LABEL,
     PROJECT_LABEL,
+    RUNS_CODE,
     label_value,
 )
 from tieline_core.resources.placement import Placement
@@ -110,7 +111,7 @@ class Workload:
 
 def selector(workload: str) -> dict[str, str]:
     """Labels of pods that never change while the workload lives (a Deployment's selector is immutable)."""
-    return {"app.kubernetes.io/name": "tieline-environment", INSTANCE_LABEL: workload}
+    return {**RUNS_CODE, INSTANCE_LABEL: workload}
 
 
 def merged_runtime(base: Runtime, override: Runtime | None) -> Runtime:

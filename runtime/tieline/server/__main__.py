@@ -216,10 +216,10 @@ def _reporting(
     platform = wiring.platform_of(settings, to_api)
     if platform is None:
         return []
-    activity = wiring.activity_of(platform, configuration, runner)
+    schedules = partial(register, platform, settings.version, tasks.schedules.values())
+    activity = wiring.activity_of(platform, configuration, runner, schedules)
     configuration.followers.append(activity.configured)
-    schedules = register(platform, settings.version, tasks.schedules.values())
-    return [asyncio.create_task(schedules), asyncio.create_task(activity.run())]
+    return [asyncio.create_task(schedules()), asyncio.create_task(activity.run())]
 
 
 def _watching(settings: Settings, runs: EventRuns, direct: DirectRuns, redactor: Redactor) -> Watchdog:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -29,6 +29,8 @@ class ActivityReports:
     """Whether something runs, or waits to run."""
     ended: Callable[[], int]
     """How many runs have ended."""
+    begin: Callable[[], Awaitable[None]]
+    """Done before the first report: the platform wants to know what wakes the environment, too."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def configured(self) -> None:
@@ -37,13 +39,16 @@ class ActivityReports:
 
     async def run(self) -> None:
         """Report until cancelled."""
-        reported, failures = 0, 0
+        reported, failures, begun = 0, 0, False
         while True:
             seconds = self.seconds()
             if seconds is None:
                 self._changed.clear()
                 await self._changed.wait()
                 continue
+            if not begun:
+                await self.begin()
+                begun = True
             ended = self.ended()
             problem = await self._send(self.busy() or ended != reported)
             if problem is None:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 
@@ -102,13 +103,19 @@ def platform_of(settings: Settings, client: aiohttp.ClientSession) -> PodApi | N
     return PodApi(client, settings.api_url, settings.token_file)
 
 
-def activity_of(platform: PodApi, configuration: Configuration, runner: Runner) -> ActivityReports:
-    """Reports whether the pod works."""
+def activity_of(
+    platform: PodApi,
+    configuration: Configuration,
+    runner: Runner,
+    register: Callable[[], Awaitable[None]],
+) -> ActivityReports:
+    """Reports whether the pod works, once it has registered the code's schedules."""
     return ActivityReports(
         platform,
         seconds=lambda: configuration.current.activity_seconds,
         busy=lambda: bool(runner.turns.active or runner.turns.waiting or runner.background.pending),
         ended=runner.counts.runs.total,
+        begin=register,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -19,6 +20,7 @@ class Platform:
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
+        self.registered = 0
         self.reports: list[bool] = []
         self.arrived = asyncio.Event()
 
@@ -35,6 +37,23 @@ class Platform:
         await self.arrived.wait()
         return self.reports[-1]
 
+    async def register(self) -> None:
+        """Schedules are registered before the first report, also where the platform asks for reports later."""
+        assert not self.reports
+        self.registered += 1
+
+
+def reporting(
+    platform: Platform,
+    *,
+    seconds: Callable[[], float | None],
+    busy: Callable[[], bool],
+    ended: Callable[[], int],
+) -> ActivityReports:
+    return ActivityReports(
+        cast(PodApi, platform), seconds=seconds, busy=busy, ended=ended, begin=platform.register
+    )
+
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,8 +62,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_pod_reports_that_it_works_and_that_it_does_not() -> None:
     platform, state = Platform(), {"busy": False, "ended": 0}
-    reports = ActivityReports(
-        cast(PodApi, platform),
+    reports = reporting(
+        platform,
         seconds=lambda: 0.001,
         busy=lambda: bool(state["busy"]),
         ended=lambda: int(state["ended"]),
@@ -67,9 +86,7 @@ async def test_a_pod_reports_that_it_works_and_that_it_does_not() -> None:
 
 async def test_work_that_could_not_be_reported_is_reported_later() -> None:
     platform, ended = Platform(failures=2), [0]
-    reports = ActivityReports(
-        cast(PodApi, platform), seconds=lambda: 0.001, busy=lambda: False, ended=lambda: ended[0]
-    )
+    reports = reporting(platform, seconds=lambda: 0.001, busy=lambda: False, ended=lambda: ended[0])
     ended[0] = 1
     running = asyncio.create_task(reports.run())
     while len(platform.reports) < 4:
@@ -80,17 +97,17 @@ async def test_work_that_could_not_be_reported_is_reported_later() -> None:
 
 async def test_nothing_is_reported_until_the_platform_asks_for_it() -> None:
     platform, seconds = Platform(), cast("list[float | None]", [None])
-    reports = ActivityReports(
-        cast(PodApi, platform), seconds=lambda: seconds[0], busy=lambda: False, ended=lambda: 0
-    )
+    reports = reporting(platform, seconds=lambda: seconds[0], busy=lambda: False, ended=lambda: 0)
     running = asyncio.create_task(reports.run())
     await asyncio.sleep(0)
     reports.configured()
     await asyncio.sleep(0)
     assert not platform.reports
+    assert not platform.registered
     seconds[0] = 60.0
     reports.configured()
     await platform.next()
+    assert platform.registered == 1
     await cancel_and_wait(running)
 
 
