@@ -3,6 +3,7 @@
 It is an annotation of the Environment, which the operator watches. Each is written at most once in a while.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ logger = logging.getLogger("tieline.activator")
 _REPORTS = 4
 """Reports of a pod in the time after which its environment sleeps."""
 _MOST = 10_000
+_TRY_SECONDS = 3.0
+"""Who has published an event waits no longer for Kubernetes."""
 _Kind = Literal["wake", "works", "idle"]
 
 
@@ -55,9 +58,10 @@ class Wakes:
         if target is None:
             return
         try:
-            await self.wake(target)
-        except KubeError as error:
-            logger.warning("An environment is not woken at once: %s", error)
+            async with asyncio.timeout(_TRY_SECONDS):
+                await self.wake(target)
+        except (KubeError, TimeoutError) as error:
+            logger.warning("An environment is not woken at once: %s", str(error) or type(error).__name__)
 
     async def report(self, target: Target, *, works: bool) -> None:
         """A pod of the environment works, or does not. Raises KubeError.
@@ -85,7 +89,7 @@ class Wakes:
                 {"metadata": {"annotations": dict.fromkeys(annotations, at)}},
                 field_manager="tieline-api-activity",
             )
-        except KubeError:
+        except BaseException:
             self._written.pop((target, kind), None)
             raise
 
