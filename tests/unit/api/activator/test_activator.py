@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import aiohttp
@@ -18,12 +20,16 @@ from tieline_api.activator.ready_pods import ReadyPods
 from tieline_api.activator.targets import Target, target_by_host, target_by_id, target_of
 from tieline_api.activator.wakes import Wakes
 from tieline_api.cluster.cluster_cache import ClusterCache
+from tieline_api.dependencies import Dependencies
 from tieline_api.errors import ApiError
 from tieline_api.server.http_server import Runner
-from tieline_core.identity.ids import environment_id, object_id
+from tieline_api.use_cases.waking import wake
+from tieline_core.identity.ids import ORGANISATION_LABEL, environment_id, object_id
 from tieline_core.identity.names import ACTIVE_ANNOTATION, REPORTED_ANNOTATION, workload_name
 from tieline_core.kubernetes import Kube, Unavailable
+from tieline_protocol.event_streams import EventStreams
 
+ORGANISATION = "01J8ZQ5W0V3N6R2T4X7Y9KABCD"
 HOST = "orders.acme.hooks.example"
 
 
@@ -204,3 +210,20 @@ async def test_what_could_not_be_written_is_tried_again() -> None:
     kube.away = False
     await wakes.wake(target)
     assert len(kube.written) == 1
+
+
+@pytest.mark.parametrize(("minutes", "wakes"), [(None, True), (1, True), (10, False)])
+async def test_what_is_published_wakes_its_environment_if_it_is_due_soon(
+    minutes: int | None, wakes: bool
+) -> None:
+    kube, cache = FakeKube(), cluster(min=0)
+    namespace: dict[str, Any] = {"name": "acme", "labels": {ORGANISATION_LABEL: ORGANISATION}, "uid": "ns"}
+    namespace["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    cache.namespaces.observe({"metadata": {**namespace, "resourceVersion": "1"}})
+    platform = SimpleNamespace(cluster=cache, wakes=Wakes(cast(Kube, kube)))
+    streams = EventStreams(ORGANISATION, environment_id(object_id(project()), "production"))
+    at = None if minutes is None else datetime.now(UTC) + timedelta(minutes=minutes)
+    await wake(cast(Dependencies, platform), streams, at=at)
+    assert bool(kube.written) is wakes
+    await wake(cast(Dependencies, platform), EventStreams(ORGANISATION, "another"), at=at)
+    assert len(kube.written) <= 1
