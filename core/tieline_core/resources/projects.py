@@ -364,7 +364,7 @@ class EnvironmentStatus(Shape):
     ready_replicas: Annotated[int, Field(ge=0)] = 0
     """Number of ready pods."""
     sleeping: bool = False
-    """Whether it has no pods until work comes."""
+    """Whether it has no pods until work comes, or wakes and no pod serves yet."""
     queued: Annotated[int, Field(ge=0)] = 0
     """Queued events, rounded down to a power of ten and at least a minute old. Metrics are exact."""
     oldest_queued_minutes: Annotated[int, Field(ge=0)] = 0

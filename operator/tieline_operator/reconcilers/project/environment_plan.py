@@ -481,7 +481,10 @@ def _observed_work(
         scaling=workload.runtime.scaling or Scaling(),
         version=target.name or "",
         is_healthy=is_healthy,
-        asleep=previous is not None and previous.sleeping,
+        asleep=previous is not None
+        and previous.sleeping
+        and deployment is not None
+        and deployment["spec"].get("replicas") == 0,
         serving_since=previous.serving_since if previous else None,
         active_at=_moment(annotations.get(ACTIVE_ANNOTATION)),
         reported_at=_moment(annotations.get(REPORTED_ANNOTATION)),

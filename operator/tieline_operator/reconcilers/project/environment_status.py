@@ -102,6 +102,8 @@ class ComputedStatus:
     """Whether all pods are of the desired version and settings, and serve."""
     serving_since: datetime | None = None
     """Since when all pods serve the desired version without a restart; None while they do not."""
+    sleeping: bool = False
+    """Whether it sleeps, or wakes and no pod serves yet."""
     notice: str = ""
     """A recent failure that is over."""
     failure: Failure | None = None
@@ -112,9 +114,11 @@ class ComputedStatus:
 def compute_status(desired: DesiredEnvironment, actual: ActualEnvironment, now: datetime) -> ComputedStatus:
     """The environment's state, and its part of the project's Ready."""
     serving = [pod for pod in actual.pods if pod.ready]
+    computed = _state(desired, actual, serving, now)
+    before = actual.previous.version if actual.previous else None
     computed = replace(
-        _state(desired, actual, serving, now),
-        serving=desired.version if desired.sleeping else _served_version(desired, serving),
+        computed,
+        serving=before if computed.sleeping else _served_version(desired, serving),
         ready_replicas=len(serving),
     )
     since = _serving_since(desired, actual, computed, now)
@@ -149,7 +153,7 @@ def status_of(
         "pinnedVersion": desired.pinned_version,
         "pinnedDigest": desired.pinned_digest,
         "readyReplicas": computed.ready_replicas,
-        "sleeping": desired.sleeping or None,
+        "sleeping": computed.sleeping or None,
         # Most queues are empty: then nothing is written.
         "queued": desired.queue_level.queued or None,
         "oldestQueuedMinutes": desired.queue_level.oldest_minutes or None,
@@ -291,6 +295,7 @@ def _state(
     if desired.sleeping:
         return ComputedStatus(
             state=EnvironmentState.RUNNING,
+            sleeping=True,
             outcome=ready("Sleeping", f"{desired.name} sleeps: pods start when work comes"),
         )
     if desired.suspended or desired.replicas == 0 or _stays_stopped(desired, actual, serving):
@@ -307,7 +312,22 @@ def _state(
             failure=desired.problem or failure,
             requeue_after=earliest(recheck_after, until),
         )
+    if actual.previous and actual.previous.sleeping and not (failure or desired.problem):
+        return replace(_waking(desired, actual.previous), requeue_after=recheck_after)
     return replace(_not_serving(desired, actual, failure, now), requeue_after=recheck_after)
+
+
+def _waking(desired: DesiredEnvironment, previous: EnvironmentStatus) -> ComputedStatus:
+    """That no pod serves yet is no error; a deploy to an environment that sleeps has to show itself first."""
+    is_deployed = previous.desired_version == desired.version and previous.rollout is RolloutState.COMPLETE
+    doing = desired.waiting or f"starting version {desired.version}"
+    return ComputedStatus(
+        state=EnvironmentState.RUNNING,
+        sleeping=True,
+        outcome=ready("Waking", f"{desired.name} wakes")
+        if is_deployed
+        else in_progress("RollingOut", f"{desired.name}: {doing}"),
+    )
 
 
 def _stays_stopped(desired: DesiredEnvironment, actual: ActualEnvironment, serving: Sequence[Pod]) -> bool:

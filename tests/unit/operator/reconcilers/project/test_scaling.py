@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.operator.objects import NOW
 from tests.unit.operator.project_fixtures import change, running, source
-from tests.unit.operator.reconcile_loop import ReconcileLoop
+from tests.unit.operator.reconcile_loop import ReconcileLoop, crashed
 from tieline_core.identity.ids import format_time
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources.projects import Scaling
@@ -152,6 +152,12 @@ async def test_pods_answer_themselves_once_they_are_awake() -> None:
     await there.until_quiet()
     assert there.deployment()["spec"]["replicas"] == 2
     assert there.cluster.objects[r.ENDPOINT_SLICES]
+    shown = there.environment()
+    assert (shown["status"], shown["rollout"]) == ("running", "complete"), "that it wakes is no error"
+    assert shown["version"] == shown["desiredVersion"]
+    there.kubelet(ready=False)
+    await there.until_quiet()
+    assert there.environment()["status"] == "running"
     there.kubelet()
     await there.until_quiet()
     assert not there.cluster.objects[r.ENDPOINT_SLICES]
@@ -177,3 +183,19 @@ async def test_an_environment_stays_awake_while_no_activator_is_there() -> None:
     there.cluster.objects[r.API_ENDPOINTS].clear()
     await there.until_quiet()
     assert there.deployment()["spec"]["replicas"] == 1
+
+
+async def test_a_deploy_to_a_sleeper_is_no_error_until_its_pods_fail() -> None:
+    there = await _asleep()
+    there.kubelet()
+    await there.until_quiet()
+    settings = {"acceptCodeChangesAutomatically": True}
+    change(there, source=source("print('two')"), settings=settings)
+    await there.until_quiet()
+    shown = there.environment()
+    assert (shown["status"], shown["rollout"]) == ("running", "progressing")
+    there.kubelet(ready=False, status=crashed())
+    await there.until_quiet()
+    shown = there.environment()
+    assert (shown["status"], shown["rollout"]) == ("error", "failed")
+    assert "sleeping" not in shown
