@@ -9,6 +9,9 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from tieline_api.activator.application import Activator, activator_application
+from tieline_api.activator.ready_pods import ReadyPods
+from tieline_api.activator.wakes import Wakes
 from tieline_api.agents.endpoint import add_agents
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
@@ -63,6 +66,7 @@ from tieline_api.http.middleware import (
 )
 from tieline_api.http.openapi import document
 from tieline_api.http.operation import Operation
+from tieline_api.pod_api.activity import add_activity
 from tieline_api.pod_api.documents import add_documents
 from tieline_api.pod_api.environment import add_internal
 from tieline_api.pod_api.limits import add_internal_limits
@@ -150,6 +154,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         environment_calls=EnvironmentCalls(),
         engine=engine,
         environments=environments,
+        wakes=Wakes(kube),
         documents=Documents(engine),
         schedule_records=ScheduleRecords(engine),
         waiting_limits=WaitingLimits(environments),
@@ -218,6 +223,8 @@ class Applications:
     """What project pods ask for with their own tokens."""
     monitoring: web.Application
     """Prometheus' metrics."""
+    activator: web.Application
+    """What is asked of environments that sleep."""
 
 
 def make_apps(
@@ -298,7 +305,9 @@ def make_apps(
     add_run_reports(internal, platform)
     add_packages(internal, platform)
     add_metrics(monitoring, platform, metrics)
-    return Applications(public=public, internal=internal, monitoring=monitoring)
+    add_activity(internal, platform)
+    activator = activator_application(lambda: Activator(platform.cluster, platform.wakes, ReadyPods(kube)))
+    return Applications(public=public, internal=internal, monitoring=monitoring, activator=activator)
 
 
 def _with_any_end(operation: Operation) -> str:

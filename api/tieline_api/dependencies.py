@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from tieline_api.activator.wakes import Wakes
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Authenticator, AuthenticatorChain
 from tieline_api.auth.connect_sessions import ConnectSessions
@@ -94,6 +95,8 @@ class Dependencies:
     """For requests to the webhooks of environments."""
     engine: Engine
     """The platform's account: run histories, spans, state and schedules."""
+    wakes: Wakes
+    """Wakes environments that sleep."""
     environments: EnvironmentEngines
     """The accounts of environments: their events, steps and dead letters."""
     documents: Documents

@@ -35,7 +35,7 @@ _SERVICE_PORT = 80
 _TRIES = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-_HOP_BY_HOP = frozenset(
+HOP_BY_HOP = frozenset(
     {
         "connection",
         "keep-alive",
@@ -118,7 +118,7 @@ def sendable_headers(given: Mapping[str, list[str]]) -> list[tuple[str, str]]:
             raise errors.invalid(
                 "headers", "have a name that HTTP does not allow: use letters, digits and hyphens"
             )
-        if name.lower() in _HOP_BY_HOP | _OURS | named:
+        if name.lower() in HOP_BY_HOP | _OURS | named:
             continue
         for value in values:
             if _CONTROL.search(value.replace("\t", " ")):
@@ -244,6 +244,6 @@ def _passed_on(headers: CIMultiDictProxy[str]) -> dict[str, list[str]]:
     result: dict[str, list[str]] = {}
     for name, value in headers.items():
         key = name.lower()
-        if key not in _HOP_BY_HOP and key not in named and key != "content-length":
+        if key not in HOP_BY_HOP and key not in named and key != "content-length":
             result.setdefault(key, []).append(value)
     return result

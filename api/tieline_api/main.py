@@ -62,6 +62,7 @@ async def serve(settings: Settings) -> None:
             (apps.public, settings.listen_port, settings.shutdown_seconds),
             (apps.internal, settings.internal_port, min(settings.shutdown_seconds, _SHORT_SECONDS)),
             (apps.monitoring, settings.metrics_port, 1.0),
+            (apps.activator, settings.activator_port, settings.shutdown_seconds),
         )
         runners = []
         for app, port, patience in ports:

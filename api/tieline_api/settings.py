@@ -5,6 +5,7 @@
 | TIELINE_LISTEN_HOST | 0.0.0.0 | address to listen on |
 | TIELINE_LISTEN_PORT | 8080 | port of the REST API |
 | TIELINE_INTERNAL_PORT | 8081 | port of the endpoints for project pods |
+| TIELINE_ACTIVATOR_PORT | 8082 | port that answers for environments without pods |
 | TIELINE_METRICS_PORT | 9090 | port of Prometheus' metrics |
 | TIELINE_KUBE_CONTEXT | (current) | context of the kubeconfig; in a cluster the pod's own account is used |
 | TIELINE_KUBE_TIMEOUT_SECONDS | 10 | longest wait for an answer of Kubernetes (1 to 60) |
@@ -243,8 +244,10 @@ class Settings(ConsoleSettings):
         missing = [name for name, url in needed.items() if not url]
         if self.traces_store != "embedded" and missing:
             raise ValueError(f"TIELINE_TRACES_STORE={self.traces_store} needs {' and '.join(missing)} too")
-        if len({self.listen_port, self.internal_port, self.metrics_port}) < 3:
+        ports = {self.listen_port, self.internal_port, self.activator_port, self.metrics_port}
+        if len(ports) < 4:
             raise ValueError(
-                "TIELINE_LISTEN_PORT, TIELINE_INTERNAL_PORT and TIELINE_METRICS_PORT must be three different ports"
+                "TIELINE_LISTEN_PORT, TIELINE_INTERNAL_PORT, TIELINE_ACTIVATOR_PORT and TIELINE_METRICS_PORT must be "
+                "different ports"
             )
         return self

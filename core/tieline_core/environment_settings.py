@@ -62,6 +62,7 @@ class EnvironmentSettings(BaseSettings):
 
     listen_port: Port = 8080
     internal_port: Port = 8081
+    activator_port: Port = 8082
     metrics_port: Port = 9090
     log_level: Annotated[str, BeforeValidator(_level)] = "INFO"
     egress: Egress = PUBLIC_ONLY

@@ -21,6 +21,7 @@
 | TIELINE_METRICS_OBJECT_NAMES | false | whether metrics name objects, and not only count them |
 | TIELINE_LISTEN_PORT | 8080 | the API's: port of REST |
 | TIELINE_INTERNAL_PORT | 8081 | the API's: port for project pods, which their NetworkPolicies open |
+| TIELINE_ACTIVATOR_PORT | 8082 | the API's: port that answers for environments without pods |
 | TIELINE_METRICS_NAMESPACES | (none) | namespaces whose pods may ask project pods for metrics, with commas |
 | TIELINE_HEALTHY_SECONDS | 60 | seconds for which a version must serve without a restart until it is healthy |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -65,6 +66,12 @@ def by_workload(project: ObjectView) -> Iterable[str]:
     """Projects by the names of their environments' workloads (and so of their ServiceAccounts)."""
     namespace, project_name = project["metadata"]["namespace"], project["metadata"]["name"]
     return [key(namespace, workload_name(project_name, name)) for name in environment_names(project)]
+
+
+def by_host(project: ObjectView) -> Iterable[str]:
+    """Projects by the hosts of their environments' public URLs, in lower case and without ports."""
+    items = (project.get("status") or {}).get("environments") or ()
+    return {host for item in items if (host := urlsplit(item.get("publicUrl") or "").hostname)}
 
 
 def by_environment(obj: ObjectView) -> Iterable[str]:
@@ -158,6 +165,7 @@ OF: Mapping[Resource, Mapping[str, Indexer]] = {
         "environment": by_environment_id,
         "static": by_static_activation,
         "workload": by_workload,
+        "host": by_host,
     },
     kube.PROJECT_VERSIONS: {"project": by_reference("projectRef")},
     kube.END_USERS: {"external": by_external_id},

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline_api.activator.targets import target_of
+from tieline_api.activator.wakes import report_seconds
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.cluster.indexes import environment_names
 from tieline_api.cluster.organisations import Organisation
@@ -76,7 +78,7 @@ def configuration(
         "publicUrl": environment_status(project, environment).get("publicUrl") or "",
         "variables": _variables(project, activation, fits) if activation is not None else {},
         "variablesSchema": schema or {},
-        "settings": {"keepInputs": keeps_inputs(project)},
+        "settings": {"keepInputs": keeps_inputs(project), **_activity(project, environment)},
         "schedules": schedule_controls(project, environment),
         "connections": {
             name: connection_body(cluster, connection, template)
@@ -101,6 +103,12 @@ def configuration(
             for name, template in sorted(named.items())
         },
     }
+
+
+def _activity(project: ObjectView, environment: str) -> Json:
+    """How often pods report whether they work, where the environment may sleep."""
+    target = target_of(project, environment)
+    return {"activitySeconds": report_seconds(target.idle_seconds)} if target else {}
 
 
 def keeps_inputs(project: Mapping[str, Any]) -> bool:

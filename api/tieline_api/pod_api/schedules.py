@@ -7,6 +7,7 @@ has its own list, so that pods of the old and the new version of a rollout do no
 from aiohttp import web
 
 from tieline_api import errors
+from tieline_api.activator.targets import target_of
 from tieline_api.auth.authentication import Caller
 from tieline_api.conversion.projects import environment_item, environment_status
 from tieline_api.dependencies import Dependencies
@@ -48,6 +49,8 @@ def add_schedules(app: web.Application, platform: Dependencies) -> None:
             version,
             parse_schedules(body.get("schedules")),
             kept={name for name in kept if isinstance(name, str)},
+            # An environment sleeps only once it is known which schedules would wake it.
+            even_none=target_of(project, environment) is not None,
         )
         return web.Response(status=204)
 

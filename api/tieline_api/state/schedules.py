@@ -94,14 +94,18 @@ class ScheduleStore:
         schedules: Sequence[RegisteredSchedule],
         *,
         kept: Collection[str],
+        even_none: bool = False,
     ) -> None:
-        """Keep what a version's code has, beside what those of the versions ``kept`` have. Raises ApiError."""
+        """Keep what a version's code has, beside what those of the versions ``kept`` have. Raises ApiError.
+
+        Where no version has any, that is kept only with ``even_none``.
+        """
         value = [_to_json(one) for one in schedules]
         for number in range(1, _TRIES + 1):
             found = await self._documents.get(self._registered)
             registered = found.value if found and isinstance(found.value, dict) else {}
             changed = {name: there for name, there in registered.items() if name in kept} | {version: value}
-            if changed == registered or (not registered and not value):
+            if changed == registered or not (registered or value or even_none):
                 return
             try:
                 expected = found.version if found else None

@@ -11,6 +11,7 @@ from tieline_api import errors
 from tieline_api.http.operation import Call
 from tieline_api.runs.approvals import StoredApproval
 from tieline_api.schemas import approvals as rest
+from tieline_api.use_cases.waking import wake
 from tieline_api.views.activation_lookup import verdict_or_429
 from tieline_api.views.approval_lookup import ShownApprovals, require_approval
 from tieline_protocol import approvals
@@ -41,6 +42,7 @@ async def answer(call: AnswerCall) -> tuple[StoredApproval, ShownApprovals]:
     )
     streams = EventStreams(call.organisation.id, environment.id)
     found = await call.platform.approvals.answer(streams, stored.approval, given)
+    await wake(call.platform, streams)
     if found.answer != given:
         raise errors.conflict(_ended(found, await shown.state(found)))
     logger.info(

@@ -14,6 +14,7 @@ from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
 from tieline_api.runs.model import Run
 from tieline_api.runs.records import MAX_STEPS
+from tieline_api.use_cases.waking import wake
 from tieline_core.engine.publisher import (
     Published,
     is_run_task,
@@ -81,6 +82,7 @@ async def store(
         )
 
     stored = await with_streams(environment, streams, send)
+    await wake(platform, streams, at=at)
     record = RunRecord(
         id=metadata.run,
         kind=metadata.kind,
@@ -237,6 +239,7 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
                 messages += [message] if message is not None else []
         given = next((found for one in messages if (found := input_of(one))), None)
         await _wake_parent(environment, streams, run, messages)
+        await wake(platform, streams)
     await environment.tell(streams.control, {"run": run.id})
     if removed:
         for subjects in (streams.steps(run.id), streams.run_state(run.id)):

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 from tieline_api import errors
+from tieline_api.activator.targets import target_of
 from tieline_api.conversion.schedules import (
     REQUEST_LASTS,
     REQUESTS,
@@ -51,6 +52,7 @@ async def request_run(
         await platform.writer.change_in_turn(platform.cluster.projects, *place, change)
     except _AlreadyAskedError:
         return False
+    await platform.wakes.try_to_wake(target_of(project, wanted.environment))
     return True
 
 

@@ -14,6 +14,10 @@ EXPOSED_TO_ANNOTATION = "tieline.dev/exposed-to"
 """On such a Secret: the only projects, or environments as project/environment, that it is opened to."""
 NOT_SECRET_ANNOTATION = "tieline.dev/not-secret"  # noqa: S105  (a name)
 """On such a Secret: the keys whose values are no secrets, so that they are not masked."""
+ACTIVE_ANNOTATION = "tieline.dev/active-at"
+"""On an Environment: when it last had work, or somebody asked it to wake."""
+REPORTED_ANNOTATION = "tieline.dev/reported-at"
+"""On an Environment that may sleep: when a pod last reported whether it works."""
 ENGINE_CREDENTIALS_TYPE = "tieline.dev/engine-credentials"
 API_KEY_TYPE = "tieline.dev/api-key"
 CONNECT_SESSION_TYPE = "tieline.dev/connect-session"
@@ -26,6 +30,8 @@ PUBLIC_API_SERVICE = "tieline-api"
 """The Service of the REST API, and the ``app.kubernetes.io/name`` of the API's pods."""
 TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 
+RUNS_CODE = {"app.kubernetes.io/name": "tieline-environment"}
+"""The label of pods that run a project's code; those that install its packages have another one."""
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 """On the objects and pods of an environment: the name of its workload."""
 
@@ -84,6 +90,11 @@ def tokens_name(connection: str, credential: str) -> str:
 def engine_credentials_name(workload: str) -> str:
     """The Secret with which the pods of an environment connect to the event engine."""
     return f"{workload}-engine"
+
+
+def activator_name(workload: str) -> str:
+    """The EndpointSlice with which the API answers for an environment without pods."""
+    return f"{workload}-activator"
 
 
 def packages_name(workload: str) -> str:

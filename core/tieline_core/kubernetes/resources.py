@@ -20,6 +20,8 @@ class Resource:
     """Of Secrets: only those of this type."""
     object_name: str = ""
     """Only the object of this name."""
+    service: str = ""
+    """Of EndpointSlices: only those of this Service."""
 
     @property
     def api_version(self) -> str:
@@ -81,6 +83,11 @@ ORGANISATION_RECORDS = Resource("", "v1", "configmaps", "ConfigMap", object_name
 """The ConfigMap of a release that records which namespace is which organisation."""
 SERVICES = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+API_ENDPOINTS = Resource(
+    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", service="tieline-api-internal"
+)
+"""The EndpointSlices of the API's Service for project pods: they say where ready pods of the API are."""
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")

@@ -26,6 +26,7 @@ from tieline_core.resources.fields import (
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind, display_name
 from tieline_core.resources.placement import Placement
 from tieline_core.resources.releases import MAX_RELEASES, DeployNote, Release, RolloutState
+from tieline_protocol.request_limits import PER, seconds_of
 
 LATEST = "latest"
 DEFAULT_ENVIRONMENT = "production"
@@ -34,6 +35,7 @@ MAX_REPLICAS = 50
 MAX_ENV = 64
 ENV_NAME_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*$"
 RESERVED_ENV = "TIELINE_"
+DEFAULT_IDLE_AFTER = "10m"
 
 ConfigMapKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 
@@ -177,11 +179,42 @@ class EnvVar(Shape):
     """Source of the value, instead of value."""
 
 
+class Scaling(Shape):
+    """Whether an environment without work keeps pods."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                f"!has(self.idleAfter) || !self.idleAfter.matches('{PER}') || "
+                "(duration(self.idleAfter) >= duration('10s') && duration(self.idleAfter) <= duration('24h'))",
+                "idleAfter is 10s to 24h",
+            )
+        )
+    )
+
+    min: Annotated[int, Field(ge=0, le=1)] | None = None
+    """Minimum number of pods. 0: the environment sleeps, without pods, while it has no work. Default: 1."""
+    idle_after: Annotated[str, StringConstraints(max_length=64, pattern=PER)] | None = None
+    """Time without work after which it sleeps: an integer with s, m or h. At least 10s. Default: 10m."""
+
+    @property
+    def may_sleep(self) -> bool:
+        """Whether it has no pods while it has no work."""
+        return self.min == 0
+
+    @property
+    def idle_seconds(self) -> int:
+        """Seconds without work after which it sleeps."""
+        return seconds_of(self.idle_after or DEFAULT_IDLE_AFTER)
+
+
 class Runtime(Placement):
     """How pods run the code."""
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] | None = None
     """Number of pods. Default: 1."""
+    scaling: Scaling | None = None
+    """Lets environments sleep while they have no work. Default: they always have pods."""
     resources: RuntimeResources | None = None
     """Compute resources of each pod."""
     image: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
@@ -277,6 +310,14 @@ class ProjectSpec(Shape):
         """The environments, with the default one for a project that names none."""
         return list(self.environments) or [EnvironmentSpec(name=DEFAULT_ENVIRONMENT)]
 
+    def scaling_of(self, environment: EnvironmentSpec) -> Scaling:
+        """How one of the environments scales: the project's scaling with the environment's over it."""
+        own = environment.runtime.scaling if environment.runtime else None
+        base = self.runtime.scaling
+        return Scaling.model_validate(
+            merged_fields(base.to_dict() if base else {}, own.to_dict() if own else {})
+        )
+
 
 class EnvironmentState(StrEnum):
     """The states of the status table (design, "Project and environments")."""
@@ -322,6 +363,8 @@ class EnvironmentStatus(Shape):
     """The digest of the current files when the version was last chosen."""
     ready_replicas: Annotated[int, Field(ge=0)] = 0
     """Number of ready pods."""
+    sleeping: bool = False
+    """Whether it has no pods until work comes, or wakes and no pod serves yet."""
     queued: Annotated[int, Field(ge=0)] = 0
     """Queued events, rounded down to a power of ten and at least a minute old. Metrics are exact."""
     oldest_queued_minutes: Annotated[int, Field(ge=0)] = 0
@@ -424,6 +467,7 @@ __all__ = [
     "ResourceAmounts",
     "Runtime",
     "RuntimeResources",
+    "Scaling",
     "SecretKey",
     "merged_fields",
 ]

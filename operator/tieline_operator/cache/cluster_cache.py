@@ -14,6 +14,7 @@ from tieline_core.kubernetes.informer import strip_managed_fields
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.indexers import CHILD_RESOURCES, INDEXERS, PRIMARY_RESOURCES
 from tieline_operator.cache.transforms import transform_of
+from tieline_operator.workload.activators import MANAGED_BY, MANAGED_BY_LABEL, SERVICE_NAME_LABEL
 from tieline_operator.workload.pods import keep_last_terminations
 
 logger = logging.getLogger(__name__)
@@ -120,6 +121,16 @@ class ClusterCache:
             transform=strip_managed_fields,
         )
         by_resource[r.ORGANISATION_RECORDS] = MultiNamespaceInformer({None: records})
+        by_resource[r.API_ENDPOINTS] = MultiNamespaceInformer(
+            {
+                None: Informer(
+                    kube,
+                    r.API_ENDPOINTS,
+                    namespace=home,
+                    label_selector=f"{SERVICE_NAME_LABEL}={r.API_ENDPOINTS.service}",
+                )
+            }
+        )
         return cls(kube, by_resource)
 
     def __getitem__(self, resource: Resource) -> MultiNamespaceInformer:
@@ -224,6 +235,13 @@ def _field_selector(resource: Resource) -> str | None:
     return f"type={secret_type}" if secret_type else None
 
 
+def _label_selector(resource: Resource) -> str | None:
+    if resource == r.ENDPOINT_SLICES:
+        # Those of Kubernetes itself have the labels of their Services, too.
+        return f"{MANAGED_BY_LABEL}={MANAGED_BY}"
+    return ENVIRONMENT_ID_LABEL if resource in _LABELLED else None
+
+
 def _multi_namespace_informer(
     kube: Kube, resource: Resource, namespaces: Sequence[str]
 ) -> MultiNamespaceInformer:
@@ -238,7 +256,7 @@ def _informer(kube: Kube, resource: Resource, namespace: str | None) -> Informer
         kube,
         resource,
         namespace=namespace,
-        label_selector=ENVIRONMENT_ID_LABEL if resource in _LABELLED else None,
+        label_selector=_label_selector(resource),
         field_selector=_field_selector(resource),
         metadata_only=resource in _METADATA_ONLY,
         transform=transform_of(resource),

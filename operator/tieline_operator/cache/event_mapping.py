@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tieline_core.credentials import refusals
 from tieline_core.credentials.linker import LinkedCredential, canonical, credential_ids, granted
 from tieline_core.identity.ids import object_id
-from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, PROJECT_LABEL
+from tieline_core.identity.names import ACTIVE_ANNOTATION, ENVIRONMENT_ID_LABEL, PROJECT_LABEL
 from tieline_core.identity.organisations import labelled_id, records_of
 from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
@@ -26,18 +26,20 @@ from tieline_operator.cache.indexers import (
     CHILD_RESOURCES,
     PRIMARY_RESOURCES,
     account_key,
+    has_scaling,
     joined,
     key_of,
     namespace_of,
     public_urls,
     ref,
 )
+from tieline_operator.workload.activators import ready_addresses
 from tieline_operator.workload.placement_policy import placement_annotation
 from tieline_operator.workload.public_urls import address_key
 
 SHOWN = (
     *("name", "id", "status", "message", "version", "desiredVersion", "rollout", "deployFailure"),
-    *("readyReplicas", "publicUrl", "queued", "deadLetters"),
+    *("readyReplicas", "sleeping", "publicUrl", "queued", "deadLetters"),
 )
 """The fields of an environment in a Project's status that its Environment shows."""
 _LINKABLE = frozenset({CredentialType.OAUTH2_CLIENT, CredentialType.CERTIFICATE})
@@ -52,6 +54,8 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
     """
     if resource == r.ORGANISATION_RECORDS:
         return _of_records(listers, change)
+    if resource == r.API_ENDPOINTS:
+        return _that_may_sleep(listers, change)
     mappers = _EVENT_MAPPERS.get(resource, ())
     states = [state for state in (change.old, change.new) if state is not None]
     notified = _followers_of_project(listers, states) if resource == r.PROJECTS else set()
@@ -68,6 +72,14 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
         if change.new is not None:
             keys.discard(key_of(resource, change.new))
     return keys
+
+
+def _that_may_sleep(listers: Listers, change: Change) -> set[Key]:
+    """The Projects with environments that may sleep, where the API answers elsewhere now."""
+    before, after = (ready_addresses([state] if state else []) for state in (change.old, change.new))
+    if before == after:
+        return set()
+    return {key_of(r.PROJECTS, project) for project in listers[r.PROJECTS].list() if has_scaling(project)}
 
 
 def _sharers_of_account(listers: Listers, change: Change) -> set[Key]:
@@ -120,6 +132,7 @@ def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
     # Nothing depends on the condition of a Project, which changes most often.
     condition = (find_condition(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})
+    annotations = obj["metadata"].get("annotations") or {}
     environments = [
         (item.get("name"), item.get("version"), item.get("desiredVersion"), item.get("publicUrl"))
         for item in status.get("environments", [])
@@ -139,6 +152,7 @@ def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
         status.get("interface"),
         status.get("fromConnector"),
         environments,
+        annotations.get(ACTIVE_ANNOTATION),
     )
 
 

@@ -5,7 +5,13 @@ from typing import Any
 
 from tieline_core.credentials.linker import canonical, credential_ids, lent_certificates
 from tieline_core.identity.ids import object_id
-from tieline_core.identity.names import PROJECT_LABEL, REPORTED_LABEL, engine_credentials_name, label_value
+from tieline_core.identity.names import (
+    PROJECT_LABEL,
+    REPORTED_LABEL,
+    activator_name,
+    engine_credentials_name,
+    label_value,
+)
 from tieline_core.identity.organisations import labelled_id
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
@@ -42,6 +48,7 @@ CHILD_RESOURCES = (
     r.SERVICES,
     r.ENGINE_SECRETS,
     r.POD_DISRUPTION_BUDGETS,
+    r.ENDPOINT_SLICES,
     r.DEPLOYMENTS,
     r.INGRESSES,
     r.HTTP_ROUTES,
@@ -49,7 +56,9 @@ CHILD_RESOURCES = (
 
 
 def child_name(resource: Resource, workload: str) -> str:
-    """The name of an environment's child: that of its workload, but for Secrets, which are often made by people."""
+    """The name of an environment's child: that of its workload, but for kinds that others make, too."""
+    if resource == r.ENDPOINT_SLICES:
+        return activator_name(workload)
     return engine_credentials_name(workload) if resource == r.ENGINE_SECRETS else workload
 
 
@@ -193,6 +202,13 @@ def public_urls(obj: Object) -> Iterable[str]:
     """The public URLs of the environments of a Project, from its status."""
     environments = obj.get("status", {}).get("environments") or ()
     return [url for item in environments if (url := item.get("publicUrl"))]
+
+
+def has_scaling(project: Object) -> bool:
+    """Whether a Project says how it, or one of its environments, scales. Most do not, and need not be parsed."""
+    spec = project.get("spec", {})
+    runtimes = (one.get("runtime") for one in (spec, *spec.get("environments", ())))
+    return any("scaling" in (runtime or {}) for runtime in runtimes)
 
 
 _ID: IndexFunc = _by(object_id)

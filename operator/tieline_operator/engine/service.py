@@ -17,6 +17,7 @@ from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.config import Config
 from tieline_operator.engine.connection import EngineConnection, account_client
 from tieline_operator.engine.desired_streams import StreamKey, streams_of
+from tieline_operator.engine.environment_work import EnvironmentWork
 from tieline_operator.engine.key_manager import KeyManager
 from tieline_operator.engine.metrics import EngineCollector
 from tieline_operator.engine.package_index import PackageIndex
@@ -25,6 +26,7 @@ from tieline_operator.engine.state_sweep import StateSweep
 from tieline_operator.engine.stranded_events import OLD, StrandedEvents
 from tieline_operator.engine.stream_readings import Survey, age
 from tieline_operator.engine.stream_reconciler import StreamReconciler
+from tieline_operator.engine.work_reader import WorkReader
 from tieline_operator.metrics import Metrics
 from tieline_operator.workload.network_policies import ENGINE
 from tieline_protocol.event_streams import EventStreams
@@ -55,7 +57,8 @@ class EngineService:
     ) -> None:
         """``keys_changed`` is called when credentials must be signed again.
 
-        ``level_changed`` is called with namespace and name of a Project whose status says how full a queue is.
+        ``level_changed`` is called with namespace and name of a Project, an environment of which has another queue
+        or other work.
         ``packages_changed`` is called with a namespace whose organisation has other packages.
         """
         self._keys = KeyManager(
@@ -100,6 +103,12 @@ class EngineService:
             require_streams=lambda namespace: self._streams.queue.add(StreamKey(namespace)),
             changed=packages_changed,
         )
+        self._work = WorkReader(
+            cache,
+            signer=lambda: self._keys.signer,
+            open_account=lambda signer: account_client(config.engine_url, signer),
+            changed=self._work_changed,
+        )
         self._cache = cache
         self._levels = QueueLevels()
         self._level_changed = level_changed
@@ -114,6 +123,7 @@ class EngineService:
                 "queues": lambda: self._stranded.stalled,
                 "state": lambda: self._sweep.stalled,
                 "packages": lambda: self._packages.stalled,
+                "work": lambda: self._work.stalled,
             }
         )
 
@@ -130,6 +140,10 @@ class EngineService:
     def level(self, namespace: str, secret: str) -> QueueLevel | None:
         """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
         return self._levels.get(namespace, secret)
+
+    def work(self, namespace: str, secret: str) -> EnvironmentWork | None:
+        """The work of an environment that may sleep; None while it is not known."""
+        return self._work.get(namespace, secret)
 
     def packages(self, namespace: str, *, again: bool = False) -> Mapping[str, PackageEntry] | None:
         """The packages of a namespace's organisation by key; None while they are not known."""
@@ -182,6 +196,7 @@ class EngineService:
                 ("state sweep", self._sweep.run()),
                 ("packages", self._packages.run()),
                 ("stranded events", self._stranded.run()),
+                ("work", self._work.run()),
             )
         ]
 
@@ -220,10 +235,13 @@ class EngineService:
 
     def _publish_levels(self, now: float) -> None:
         for key in self._levels.update(self._streams.survey_result.environments, now):
-            secret = self._cache[ENGINE_SECRETS].get(key.namespace, key.secret)
-            owner = controller_of(secret) if secret else None
-            if owner is not None:
-                self._level_changed(key.namespace, owner["name"])
+            self._work_changed(key)
+
+    def _work_changed(self, key: StreamKey) -> None:
+        secret = self._cache[ENGINE_SECRETS].get(key.namespace, key.secret)
+        owner = controller_of(secret) if secret else None
+        if owner is not None:
+            self._level_changed(key.namespace, owner["name"])
 
     async def _survey(self) -> None:
         while True:
@@ -235,6 +253,7 @@ class EngineService:
             await self._streams.survey()
             self._surveyed = time.monotonic()
             self._publish_levels(self._surveyed)
+            self._work.surveyed(self._streams.survey_result)
             with suppress(TimeoutError):
                 async with asyncio.timeout(SCRAPE_SECONDS):
                     await self._survey_urgent.wait()

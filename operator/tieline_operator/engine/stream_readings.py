@@ -31,7 +31,11 @@ NOTHING = EnvironmentReading(queued=0, waiting=0, dead_letters=0, oldest=None)
 class Survey:
     """What the last look at all streams has found."""
 
+    began: datetime | None = None
+    """Since when they were looked at; None before the first look."""
     environments: Mapping[StreamKey, EnvironmentReading] = field(default_factory=dict)
+    revisions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each stream of this installation, by its name: differs once there are other messages in it."""
     streams: int = 0
     """Of this installation."""
     missing: int = 0

@@ -186,8 +186,9 @@ class StreamReconciler:
         system, keys = self._system(), self._keys()
         if system is None or keys is None:
             return
+        began = datetime.now(UTC)
         try:
-            await ensure_shared_accounts(system, keys, datetime.now(UTC))
+            await ensure_shared_accounts(system, keys, began)
             if system is not self._surveyed:
                 # Another engine, or one that has lost accounts or has old ones.
                 self._pushed.clear()
@@ -206,7 +207,9 @@ class StreamReconciler:
             return
         self._survey_problem = ""
         self.survey_result = Survey(
+            began=began,
             environments=self._readings(ours),
+            revisions={name: one.revision for name, one in ours.items()},
             streams=len(ours),
             missing=missing,
             foreign=sum(not _is_known(one, keys) for one in found),

@@ -112,4 +112,6 @@ def _outcome(shown: EnvironmentStatus) -> Outcome:
         return in_progress("RollingOut", message or f"Version {shown.desired_version} is being rolled out")
     if shown.status is EnvironmentState.DRAFT:
         return ready("Draft", message or "Nothing is deployed")
+    if shown.sleeping:
+        return ready("Sleeping", message or f"Version {shown.version} sleeps: pods start when work comes")
     return ready("Running", message or f"Version {shown.version} runs")

@@ -9,6 +9,7 @@ from tieline_core.identity.names import (
     ENVIRONMENT_LABEL,
     INSTANCE_LABEL,
     PROJECT_LABEL,
+    RUNS_CODE,
     label_value,
 )
 from tieline_core.resources.placement import Placement
@@ -17,6 +18,8 @@ from tieline_operator.workload import network_policies
 from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure
 from tieline_operator.workload.secret_variables import SecretVariable
 from tieline_protocol.egress import PUBLIC_ONLY, Egress
+
+ACTIVATOR_PORT = 8082
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Workload:
     public_url: str
     api_ports: Mapping[str, int] = field(default_factory=network_policies.API_PORTS.copy)
     """The port of the API's pods behind each of its Services."""
+    activator_port: int = ACTIVATOR_PORT
+    """Where the API's pods answer for environments without pods."""
     egress: Egress = PUBLIC_ONLY
     """Where the pods may go."""
     engine_urls: Sequence[str]
@@ -106,7 +111,7 @@ class Workload:
 
 def selector(workload: str) -> dict[str, str]:
     """Labels of pods that never change while the workload lives (a Deployment's selector is immutable)."""
-    return {"app.kubernetes.io/name": "tieline-environment", INSTANCE_LABEL: workload}
+    return {**RUNS_CODE, INSTANCE_LABEL: workload}
 
 
 def merged_runtime(base: Runtime, override: Runtime | None) -> Runtime:

@@ -7,6 +7,7 @@ from typing import Any
 from tieline_core.identity.ids import ID_LABEL
 from tieline_core.identity.names import (
     ENGINE_CREDENTIALS_TYPE,
+    activator_name,
     engine_credentials_name,
     environment_object_name,
 )
@@ -16,6 +17,7 @@ from tieline_core.resources.projects import FilesConfigMap
 from tieline_operator.apply.diff import stamped
 from tieline_operator.apply.plan import Manifest
 from tieline_operator.workload import ingresses, network_policies
+from tieline_operator.workload.activators import MANAGED_BY, MANAGED_BY_LABEL, SERVICE_NAME_LABEL
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.ingresses import Backend
 from tieline_operator.workload.inputs import Packages, Workload
@@ -53,6 +55,27 @@ def service(workload: Workload) -> Manifest:
     """Port 80, to the runtime's webhook port."""
     ports = [{"name": "http", "port": SERVICE_PORT, "targetPort": "http", "protocol": "TCP"}]
     return _object(workload, "v1", "Service", spec={"selector": workload.selector, "ports": ports})
+
+
+def activator_slice(workload: Workload, addresses: Sequence[str]) -> Manifest:
+    """Has the API, at these addresses, answer for the Service while no pod is ready."""
+    metadata = {
+        "name": activator_name(workload.name),
+        "namespace": workload.namespace,
+        "labels": {**workload.labels, SERVICE_NAME_LABEL: workload.name, MANAGED_BY_LABEL: MANAGED_BY},
+        "ownerReferences": [dict(workload.owner)],
+    }
+    resource = r.ENDPOINT_SLICES
+    return stamped(
+        {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+            "addressType": "IPv6" if ":" in addresses[0] else "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
+            "ports": [{"name": "http", "port": workload.activator_port, "protocol": "TCP"}],
+        }
+    )
 
 
 def network_policy(workload: Workload) -> Manifest:

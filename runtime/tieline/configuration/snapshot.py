@@ -298,6 +298,8 @@ class Snapshot:
     """Users' activations by external id, where they come with the configuration (a file at one's desk)."""
     keep_inputs: bool = False
     """Whether the run history keeps the inputs of direct webhooks and schedules."""
+    activity_seconds: float | None = None
+    """How often the platform wants to know whether the pod works; None where it does not."""
     schedules: ScheduleControls = field(default_factory=ScheduleControls)
     file: str = ""
     """The name of the connections file where it is from one."""
@@ -331,6 +333,10 @@ def learn_secrets(redactor: Redactor, source: str, connections: Collection[Conne
     redactor.replace(source, (secret for connection in connections for secret in connection.secrets()))
 
 
+def _activity_seconds(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
 def parse(body: Any) -> Snapshot:
     """The Snapshot of a parsed JSON body; raises ConfigurationError naming what is of another shape.
 
@@ -359,6 +365,7 @@ def parse(body: Any) -> Snapshot:
             for name, value in _mapping(body, "users").items()
         },
         keep_inputs=_mapping(body, "settings").get("keepInputs") is True,
+        activity_seconds=_activity_seconds(_mapping(body, "settings").get("activitySeconds")),
         schedules=parse_schedule_controls(body.get("schedules")),
     )
 

@@ -175,7 +175,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
                 lambda: events.start(event_runs, capacity=settings.max_runs),
             )
         )
-        registering = _registering(settings, to_api, tasks)
+        reporting = _reporting(settings, to_api, tasks, runner, configuration)
         _tell(tasks)
         watchdog = _watching(settings, event_runs, runner.calls.direct_runs, redactor)
         loop = asyncio.get_running_loop()
@@ -186,7 +186,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             logger.info("Stopping: draining until no request came for %g seconds", settings.drain_delay)
             await runner.leaving.wait(silence=settings.drain_delay, longest=settings.drain_limit)
         finally:
-            await cancel_and_wait(starting, registering)
+            await cancel_and_wait(starting, *reporting)
             deadline = loop.time() + settings.grace - min(_GIVING_BACK, settings.grace / 2)
             await asyncio.gather(
                 scheduler.drain(deadline - loop.time()),
@@ -205,13 +205,21 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
     logger.info("Stopped")
 
 
-def _registering(
-    settings: Settings, to_api: aiohttp.ClientSession, tasks: Tasks
-) -> "asyncio.Task[None] | None":
+def _reporting(
+    settings: Settings,
+    to_api: aiohttp.ClientSession,
+    tasks: Tasks,
+    runner: Runner,
+    configuration: Configuration,
+) -> "list[asyncio.Task[None]]":
+    """What the platform is told: which schedules the code has, and whether the pod works."""
     platform = wiring.platform_of(settings, to_api)
     if platform is None:
-        return None
-    return asyncio.create_task(register(platform, settings.version, tasks.schedules.values()))
+        return []
+    schedules = partial(register, platform, settings.version, tasks.schedules.values())
+    activity = wiring.activity_of(platform, configuration, runner, schedules)
+    configuration.followers.append(activity.configured)
+    return [asyncio.create_task(schedules()), asyncio.create_task(activity.run())]
 
 
 def _watching(settings: Settings, runs: EventRuns, direct: DirectRuns, redactor: Redactor) -> Watchdog:

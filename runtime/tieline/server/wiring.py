@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 
@@ -17,6 +18,7 @@ from tieline.execution.ulids import new_ulid
 from tieline.http_client.limit_sources import ApiLimits, LimitSource, OwnLimits
 from tieline.http_client.outcomes import OutcomeReporter
 from tieline.http_client.request_gate import LimitGate
+from tieline.server.activity_reports import ActivityReports
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Limits, Runner
 from tieline.state.api_documents import ApiDocuments
@@ -99,6 +101,22 @@ def platform_of(settings: Settings, client: aiohttp.ClientSession) -> PodApi | N
     if settings.connections_file is not None or settings.api_url is None:
         return None
     return PodApi(client, settings.api_url, settings.token_file)
+
+
+def activity_of(
+    platform: PodApi,
+    configuration: Configuration,
+    runner: Runner,
+    register: Callable[[], Awaitable[None]],
+) -> ActivityReports:
+    """Reports whether the pod works, once it has registered the code's schedules."""
+    return ActivityReports(
+        platform,
+        seconds=lambda: configuration.current.activity_seconds,
+        busy=lambda: bool(runner.turns.active or runner.turns.waiting or runner.background.pending),
+        ended=runner.counts.runs.total,
+        begin=register,
+    )
 
 
 def limits_of(settings: Settings) -> Limits:

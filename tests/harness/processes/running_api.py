@@ -22,6 +22,7 @@ class RunningApi(RunningProcess):
     port: int = field(default_factory=free_port)
     internal_port: int = field(default_factory=free_port)
     metrics_port: int = field(default_factory=free_port)
+    activator_port: int = field(default_factory=free_port)
     host: str = "127.0.0.1"
     """Where it listens."""
 
@@ -51,6 +52,7 @@ class RunningApi(RunningProcess):
             "TIELINE_LISTEN_PORT": str(self.port),
             "TIELINE_INTERNAL_PORT": str(self.internal_port),
             "TIELINE_METRICS_PORT": str(self.metrics_port),
+            "TIELINE_ACTIVATOR_PORT": str(self.activator_port),
             "TIELINE_PUBLIC_API_URL": self.url,
             "TIELINE_TRACES_FILE": str(self.log.with_name("traces.db")),
             **engine_away.VARIABLES,

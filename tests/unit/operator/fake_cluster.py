@@ -25,6 +25,7 @@ ALL = (
     r.SECRETS,
     r.NAMESPACES,
     r.ORGANISATION_RECORDS,
+    r.API_ENDPOINTS,
 )
 
 

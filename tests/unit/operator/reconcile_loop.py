@@ -27,6 +27,7 @@ from tieline_operator.cache.event_mapping import keys_to_enqueue
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES, key_of
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
+from tieline_operator.engine.environment_work import EnvironmentWork
 from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers.connections import TokenProblems
@@ -105,6 +106,7 @@ class ReconcileLoop:
         self.requeue_after: float | None = None
         self.signer = engine_signer
         self.queue_level: QueueLevel | None = None
+        self.environment_work: EnvironmentWork | None = None
         self.package_entries: dict[str, PackageEntry] | None = {}
         self.packages_asked = 0
         """How often a reconcile wanted them to be read again."""
@@ -141,6 +143,10 @@ class ReconcileLoop:
         """The packages in the engine."""
         self.packages_asked += again
         return self.package_entries
+
+    def work(self, namespace: str, secret: str) -> EnvironmentWork | None:
+        """The work of every environment."""
+        return self.environment_work
 
     def level(self, namespace: str, secret: str) -> QueueLevel | None:
         """How full the queue of every environment is."""

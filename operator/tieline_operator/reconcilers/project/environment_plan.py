@@ -4,14 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tieline_core.identity.ids import environment_id
-from tieline_core.identity.names import INTERNAL_API_SERVICE, PUBLIC_API_SERVICE
+from tieline_core.identity.ids import environment_id, parse_time
+from tieline_core.identity.names import (
+    ACTIVE_ANNOTATION,
+    INTERNAL_API_SERVICE,
+    PUBLIC_API_SERVICE,
+    REPORTED_ANNOTATION,
+)
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.project_files.deploy_findings import missing_templates, summary
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.project_versions import VersionState
-from tieline_core.resources.projects import EnvironmentSpec, EnvironmentStatus
+from tieline_core.resources.projects import EnvironmentSpec, EnvironmentStatus, Scaling
 from tieline_core.resources.releases import RolloutState
 from tieline_operator.apply.conditions import (
     ID_TAKEN,
@@ -30,6 +35,7 @@ from tieline_operator.reconcilers.project.environment_status import ActualEnviro
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
 from tieline_operator.reconcilers.project.packages import NO_PACKAGES, PackagePlan, plan_packages
 from tieline_operator.reconcilers.project.releases import Deploy
+from tieline_operator.reconcilers.project.scaling import ObservedWork, decide
 from tieline_operator.workload import manifests
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.inputs import Workload, merged_runtime
@@ -37,7 +43,7 @@ from tieline_operator.workload.packages import installer_objects, job, lock_file
 from tieline_operator.workload.placement import PodPlacement, pod_placement
 from tieline_operator.workload.pod_template import REVISION_ANNOTATION
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
-from tieline_operator.workload.public_urls import filled, in_lower_case
+from tieline_operator.workload.public_urls import address, filled, in_lower_case
 from tieline_operator.workload.secret_variables import SecretVariables, secret_variables
 
 VARIABLE_MISSING = "SecretVariableMissing"
@@ -56,7 +62,13 @@ REVISION = "tieline.dev/source-revision"
 """The annotation of a Project with the revision that its manifest is of."""
 _REFUSED_PROJECT = frozenset({ID_TAKEN, ORGANISATION_CHANGED, ORGANISATION_MISSING, ORGANISATION_TAKEN})
 """Reasons of a project for which nothing is planned. What it runs stays as it is."""
-OPTIONAL_CHILDREN = (r.POD_DISRUPTION_BUDGETS, r.INGRESSES, r.HTTP_ROUTES, r.ENGINE_SECRETS)
+OPTIONAL_CHILDREN = (
+    r.POD_DISRUPTION_BUDGETS,
+    r.INGRESSES,
+    r.HTTP_ROUTES,
+    r.ENGINE_SECRETS,
+    r.ENDPOINT_SLICES,
+)
 """Children that exist only where the spec or the settings ask for them."""
 
 
@@ -74,6 +86,8 @@ class EnvironmentPlan:
     """Seconds until it is looked again for packages that were just stored."""
     late_after: float | None = None
     """Seconds after which a deploy has failed for something that is not there."""
+    scaling_recheck: float | None = None
+    """Seconds until it may be time to sleep or to wake."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +139,15 @@ def plan_environment(
     if environment.address_conflict and not target.problem:
         target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
     late_after = _late_after(target, actual.previous, now)
+    sleep = decide(_observed_work(observed, environment, spec, workload, target), now)
+    if workload.replicas > 0 and sleep.asleep:
+        workload = replace(workload, replicas=0)
+    else:
+        sleep = replace(sleep, asleep=False)
     desired = replace(
         desired,
         suspended=spec.suspended,
+        sleeping=sleep.asleep,
         replicas=workload.replicas,
         version=target.name,
         digest=target.version.spec.digest if target.version else "",
@@ -142,7 +162,9 @@ def plan_environment(
     return _with_manifests(
         observed,
         environment,
-        EnvironmentPlan(desired=desired, actual=actual, late_after=late_after),
+        EnvironmentPlan(
+            desired=desired, actual=actual, late_after=late_after, scaling_recheck=sleep.recheck_after
+        ),
         workload,
         target,
         now,
@@ -180,6 +202,8 @@ def _with_manifests(
         for plan, of in ((target.packages, target.version), (running, version))
         if plan.key and of is not None
     ]
+    if _is_activated(observed, planned, workload):
+        objects[r.ENDPOINT_SLICES] = manifests.activator_slice(workload, observed.activators)
     if workload.replicas > 1:
         objects[r.POD_DISRUPTION_BUDGETS] = manifests.disruption_budget(workload)
 
@@ -230,9 +254,17 @@ def _with_manifests(
     )
 
 
+def _is_activated(observed: ObservedProject, planned: EnvironmentPlan, workload: Workload) -> bool:
+    """Whether the API answers for the environment: it sleeps, or wakes and no pod is ready yet."""
+    if not observed.activators or not (workload.runtime.scaling or Scaling()).may_sleep:
+        return False
+    is_waking = workload.replicas > 0 and not any(pod.ready for pod in planned.actual.pods)
+    return planned.desired.sleeping or is_waking
+
+
 def _was_stopped(observed: ObservedProject, actual: ActualEnvironment) -> bool:
     """Whether the environment ran nothing, or was to run nothing, when it was last seen."""
-    if actual.deployment is None:
+    if actual.deployment is None or (actual.previous is not None and actual.previous.sleeping):
         return False
     # A deploy to a project that is refused as a whole has no rollout either, and its pods go on.
     ready = observed.project.condition(READY)
@@ -400,6 +432,7 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
         api_url=config.api_url,
         api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
         otlp_endpoint=config.otlp_endpoint,
+        activator_port=config.activator_port,
         engine_urls=config.engine_url,
         egress=config.egress,
         public_url=public_url(config, project, spec.name, name, environment.children),
@@ -424,6 +457,50 @@ def _scaled(environment: ObservedEnvironment) -> int:
         return 1
     replicas: int = environment.environment["spec"].get("replicas", 1)
     return replicas
+
+
+def _observed_work(
+    observed: ObservedProject,
+    environment: ObservedEnvironment,
+    spec: EnvironmentSpec,
+    workload: Workload,
+    target: Target,
+) -> ObservedWork:
+    previous = observed.previous(spec.name)
+    deployment = environment.children.get(r.DEPLOYMENTS)
+    annotations = (environment.environment or {}).get("metadata", {}).get("annotations") or {}
+    is_healthy = (
+        previous is not None
+        and previous.rollout is RolloutState.COMPLETE
+        and previous.desired_version == deployed_version(deployment) == target.name
+        and any(one.name == target.name for one in previous.healthy_versions)
+        and not target.problem
+        and not target.waiting
+    )
+    return ObservedWork(
+        scaling=workload.runtime.scaling or Scaling(),
+        version=target.name or "",
+        is_healthy=is_healthy,
+        asleep=previous is not None
+        and previous.sleeping
+        and deployment is not None
+        and deployment["spec"].get("replicas") == 0,
+        serving_since=previous.serving_since if previous else None,
+        active_at=_moment(annotations.get(ACTIVE_ANNOTATION)),
+        reported_at=_moment(annotations.get(REPORTED_ANNOTATION)),
+        can_be_woken=bool(observed.activators and workload.public_url)
+        and not address(workload.public_url).path,
+        paused=spec.paused_schedules,
+        work=environment.work,
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    """A time that the API has written; None for what is none."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
 
 
 def _secret_variables(

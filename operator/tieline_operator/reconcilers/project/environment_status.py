@@ -51,6 +51,8 @@ class DesiredEnvironment:
     draft: bool = False
     """No version was ever chosen: there is no workload."""
     suspended: bool = False
+    sleeping: bool = False
+    """Whether it has no pods until work comes."""
     replicas: int = 1
     version: str | None = None
     """The version that should serve."""
@@ -100,6 +102,8 @@ class ComputedStatus:
     """Whether all pods are of the desired version and settings, and serve."""
     serving_since: datetime | None = None
     """Since when all pods serve the desired version without a restart; None while they do not."""
+    sleeping: bool = False
+    """Whether it sleeps, or wakes and no pod serves yet."""
     notice: str = ""
     """A recent failure that is over."""
     failure: Failure | None = None
@@ -110,9 +114,11 @@ class ComputedStatus:
 def compute_status(desired: DesiredEnvironment, actual: ActualEnvironment, now: datetime) -> ComputedStatus:
     """The environment's state, and its part of the project's Ready."""
     serving = [pod for pod in actual.pods if pod.ready]
+    computed = _state(desired, actual, serving, now)
+    before = actual.previous.version if actual.previous else None
     computed = replace(
-        _state(desired, actual, serving, now),
-        serving=_served_version(desired, serving),
+        computed,
+        serving=before if computed.sleeping else _served_version(desired, serving),
         ready_replicas=len(serving),
     )
     since = _serving_since(desired, actual, computed, now)
@@ -147,6 +153,7 @@ def status_of(
         "pinnedVersion": desired.pinned_version,
         "pinnedDigest": desired.pinned_digest,
         "readyReplicas": computed.ready_replicas,
+        "sleeping": computed.sleeping or None,
         # Most queues are empty: then nothing is written.
         "queued": desired.queue_level.queued or None,
         "oldestQueuedMinutes": desired.queue_level.oldest_minutes or None,
@@ -285,6 +292,12 @@ def _state(
             state=EnvironmentState.DRAFT,
             outcome=ready("Draft", f"{desired.name} is a draft; deploy it to run it"),
         )
+    if desired.sleeping:
+        return ComputedStatus(
+            state=EnvironmentState.RUNNING,
+            sleeping=True,
+            outcome=ready("Sleeping", f"{desired.name} sleeps: pods start when work comes"),
+        )
     if desired.suspended or desired.replicas == 0 or _stays_stopped(desired, actual, serving):
         return _stopped(desired, actual)
     failure, recheck_after = _failure(desired, actual, now)
@@ -299,12 +312,28 @@ def _state(
             failure=desired.problem or failure,
             requeue_after=earliest(recheck_after, until),
         )
+    if actual.previous and actual.previous.sleeping and not (failure or desired.problem):
+        return replace(_waking(desired, actual.previous), requeue_after=recheck_after)
     return replace(_not_serving(desired, actual, failure, now), requeue_after=recheck_after)
+
+
+def _waking(desired: DesiredEnvironment, previous: EnvironmentStatus) -> ComputedStatus:
+    """That no pod serves yet is no error; a deploy to an environment that sleeps has to show itself first."""
+    is_deployed = previous.desired_version == desired.version and previous.rollout is RolloutState.COMPLETE
+    doing = desired.waiting or f"starting version {desired.version}"
+    return ComputedStatus(
+        state=EnvironmentState.RUNNING,
+        sleeping=True,
+        outcome=ready("Waking", f"{desired.name} wakes")
+        if is_deployed
+        else in_progress("RollingOut", f"{desired.name}: {doing}"),
+    )
 
 
 def _stays_stopped(desired: DesiredEnvironment, actual: ActualEnvironment, serving: Sequence[Pod]) -> bool:
     """Whether a deploy to a stopped environment has not come to pods: what it ran before is not started for it."""
     is_stopped = actual.deployment is not None and actual.deployment.get("spec", {}).get("replicas") == 0
+    is_stopped = is_stopped and not (actual.previous is not None and actual.previous.sleeping)
     return is_stopped and not serving and bool(desired.problem or desired.waiting)
 
 

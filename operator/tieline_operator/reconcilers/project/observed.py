@@ -17,6 +17,7 @@ from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.projects import EnvironmentStatus, SourceStatus
 from tieline_operator.apply.plan import Object, Outcome
 from tieline_operator.config import Config
+from tieline_operator.engine.environment_work import EnvironmentWork
 from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.project.packages import ObservedPackages
 from tieline_operator.reconcilers.project.version_selection import VersionSelection
@@ -58,6 +59,8 @@ class ObservedEnvironment:
     """Names of its connection templates."""
     address_conflict: str = ""
     """Why it cannot have its address; empty where it can."""
+    work: EnvironmentWork | None = None
+    """What it has to do, by the event engine; None while that is not known, or where it never sleeps."""
     queue_level: QueueLevel | None = None
     """How full its queue in the event engine is; None while it is not known."""
     connection_problem: Failure | None = None
@@ -93,6 +96,8 @@ class ObservedProject:
     environments: Mapping[str, ObservedEnvironment]
     secrets: Mapping[str, SecretFacts] = field(default_factory=dict)
     """By name: what is known of the Secrets that environment variables and volumes come from."""
+    activators: Sequence[str] = ()
+    """The addresses of the API's pods, which answer for environments without pods."""
     placement_policy: str = ""
     """What an administrator sets about the organisation's pods, as the annotation of its Namespace has it."""
     connector: Object | None = None

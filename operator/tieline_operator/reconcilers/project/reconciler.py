@@ -27,6 +27,7 @@ from tieline_core.identity.names import (
 from tieline_core.identity.owner_references import controlled_by_another, is_owned
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes.resources import (
+    API_ENDPOINTS,
     CONFIG_MAPS,
     CONNECTION_TEMPLATES,
     CONNECTORS,
@@ -54,6 +55,7 @@ from tieline_operator.cache.indexers import CHILD_RESOURCES, child_name, joined
 from tieline_operator.cache.organisations import not_an_organisation, organisation_of
 from tieline_operator.cache.secret_facts import secret_facts
 from tieline_operator.config import Config
+from tieline_operator.engine.environment_work import EnvironmentWork
 from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.connection_templates import UNUSABLE
 from tieline_operator.reconcilers.project.address_conflicts import address_conflict
@@ -75,6 +77,7 @@ from tieline_operator.reconcilers.project.version_selection import (
 )
 from tieline_operator.reconcilers.uniqueness import cross_organisation_id_conflict, id_conflict
 from tieline_operator.sources.flux_sources import Pending
+from tieline_operator.workload.activators import ready_addresses
 from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.packages import JOB_LABEL
 from tieline_operator.workload.placement import referenced_secrets as mounted_secrets
@@ -92,6 +95,9 @@ class Engine(Protocol):
 
     def level(self, namespace: str, secret: str) -> QueueLevel | None:
         """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
+
+    def work(self, namespace: str, secret: str) -> EnvironmentWork | None:
+        """The work of an environment that may sleep; None while it is not known."""
 
     def packages(self, namespace: str, *, again: bool = False) -> Mapping[str, PackageEntry] | None:
         """The packages of a namespace's organisation by key; None while they are not known.
@@ -168,6 +174,7 @@ class ProjectReconciler:
             config_maps=packs,
             environments=environments,
             secrets=await secret_facts(cache, cache[SECRETS], namespace, _secrets_of_code(project)),
+            activators=ready_addresses(cache[API_ENDPOINTS].list()),
             placement_policy=placement_annotation(cache[NAMESPACES].get(None, namespace)),
             connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
             packages=self._packages(cache, namespace, label, versions),
@@ -246,7 +253,8 @@ class ProjectReconciler:
                     environment, address_conflict=address_conflict(obj, spec.name, url, cache[PROJECTS])
                 )
             level = self._engine.level(project.namespace, engine_credentials_name(workload))
-            environments[spec.name] = replace(environment, queue_level=level)
+            work = self._engine.work(project.namespace, engine_credentials_name(workload))
+            environments[spec.name] = replace(environment, queue_level=level, work=work)
         return environments
 
     async def _analyses(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tieline_api.activator.wakes import Wakes
 from tieline_api.cluster.writer import Writer
 from tieline_api.conversion.schedules import ScheduleRequest, requests_of
 from tieline_api.errors import ApiError
@@ -66,7 +67,11 @@ async def _press(server: Server, users: Sequence[str], *, replicas: int = 2) -> 
     """What each press is told: all at the same moment, through the replicas in turn."""
     cluster = SimpleNamespace(projects=Informer())
     platforms: list[Any] = [
-        SimpleNamespace(cluster=cluster, writer=Writer(server, pause=_shorter))  # type: ignore[arg-type]
+        SimpleNamespace(
+            cluster=cluster,
+            writer=Writer(server, pause=_shorter),  # type: ignore[arg-type]
+            wakes=Wakes(server),  # type: ignore[arg-type]
+        )
         for _ in range(replicas)
     ]
 
