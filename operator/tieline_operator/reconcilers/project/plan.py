@@ -57,6 +57,7 @@ class _Environment:
             self.planned.renew_after,
             self.planned.packages_recheck,
             self.planned.late_after,
+            self.planned.quota_recheck,
         )
 
 

@@ -1,0 +1,135 @@
+"""What each environment of an organisation gets of its quotas of environments and pods. Pure.
+
+All Projects compute the same from the same objects, so they agree without asking each other. What runs stays: a quota
+that is lowered stops nothing, and refuses what is new.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from tieline_core.identity.names import environment_object_name, workload_name
+from tieline_core.kubernetes.resources import DEPLOYMENTS, ENVIRONMENTS, PROJECTS
+from tieline_core.resources import Project
+from tieline_core.resources.parsed_cache import PROJECT
+from tieline_core.resources.projects import EnvironmentSpec
+from tieline_core.resources.quotas import WHO_MAY_RAISE, OrganisationQuotas
+from tieline_operator.apply.conditions import is_terminating
+from tieline_operator.apply.plan import Object
+from tieline_operator.cache.cluster_cache import Listers
+from tieline_operator.workload.inputs import merged_runtime
+from tieline_operator.workload.pods import Failure
+
+QUOTA_EXCEEDED = "QuotaExceeded"
+RECHECK_SECONDS = 30.0
+"""No event says that another environment has left something."""
+Place = tuple[str, str]
+"""The names of a project and of an environment in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What an environment that has a version wants, and has."""
+
+    place: Place
+    wanted: int
+    """Pods."""
+    held: int | None = None
+    """Pods that its Deployment is set to; None without one."""
+    since: str = ""
+    """When the environment was first seen; empty for one that is new."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """What an environment gets."""
+
+    replicas: int
+    refusal: Failure | None = None
+    """Why it gets no place at all."""
+    shortage: Failure | None = None
+    """Why it gets fewer pods than it wants."""
+
+
+def grants(organisation: OrganisationQuotas, claims: Sequence[Claim]) -> Mapping[Place, Grant]:
+    """What each environment gets. Those that have something come first, then the oldest."""
+    quotas = organisation.quotas
+    ordered = sorted(claims, key=_order)
+    places = len(ordered) if quotas.environments is None else quotas.environments
+    got = {claim.place: min(claim.held or 0, claim.wanted) for claim in ordered}
+    used = sum(claim.held is not None for claim in ordered)
+    left = None if quotas.replicas is None else quotas.replicas - sum(got.values())
+    found = {}
+    for claim in ordered:
+        is_new = claim.held is None
+        if is_new and (organisation.problem or used >= places):
+            problem = organisation.problem or _environments_full(used, places)
+            found[claim.place] = Grant(replicas=0, refusal=Failure(QUOTA_EXCEEDED, problem))
+            continue
+        used += is_new
+        replicas = claim.wanted
+        if left is not None:
+            more = min(claim.wanted - got[claim.place], max(0, left))
+            left -= more
+            replicas = got[claim.place] + more
+        found[claim.place] = Grant(replicas=replicas, shortage=_shortage(quotas.replicas, claim, replicas))
+    return found
+
+
+def claims_in(listers: Listers, namespace: str) -> Iterator[Claim]:
+    """The claims of all environments of an organisation."""
+    for obj in listers[PROJECTS].list(namespace):
+        if is_terminating(obj):
+            continue
+        try:
+            yield from _claims(listers, PROJECT.of(obj))
+        except ValidationError:
+            continue  # an older definition let it in; nothing is deployed of it
+
+
+def pods_wanted(project: Project, spec: EnvironmentSpec, environment: Object | None) -> int:
+    """How many pods an environment is to have: by the project, or as somebody has scaled its Environment."""
+    replicas = merged_runtime(project.spec.runtime, spec.runtime).replicas
+    if spec.suspended:
+        return 0
+    if replicas is not None:
+        return replicas
+    scaled: int = environment["spec"].get("replicas", 1) if environment else 1
+    return scaled
+
+
+def _order(claim: Claim) -> tuple[bool, str, Place]:
+    return claim.held is None, claim.since or "~", claim.place
+
+
+def _claims(listers: Listers, project: Project) -> Iterator[Claim]:
+    seen = {item.name: item.created_at.isoformat() for item in project.status.environments}
+    for spec in project.spec.effective_environments():
+        if spec.version is None:
+            continue
+        deployment = listers[DEPLOYMENTS].get(project.namespace, workload_name(project.name, spec.name))
+        shown = listers[ENVIRONMENTS].get(project.namespace, environment_object_name(project.name, spec.name))
+        yield Claim(
+            place=(project.name, spec.name),
+            wanted=pods_wanted(project, spec, shown),
+            held=deployment["spec"].get("replicas", 1) if deployment else None,
+            since=seen.get(spec.name, ""),
+        )
+
+
+def _environments_full(used: int, quota: int) -> str:
+    return (
+        f"the organisation has {used} environments of {quota} (quota environments); delete one that you do not need, "
+        f"or {WHO_MAY_RAISE}"
+    )
+
+
+def _shortage(quota: int | None, claim: Claim, replicas: int) -> Failure | None:
+    if quota is None or replicas >= claim.wanted:
+        return None
+    return Failure(
+        QUOTA_EXCEEDED,
+        f"it gets {replicas} of {claim.wanted} pods, because the organisation's environments may have {quota} together "
+        f"(quota replicas); lower the replicas of an environment, or {WHO_MAY_RAISE}",
+    )
