@@ -46,6 +46,8 @@ from tieline_api.engine.connection import Engine
 from tieline_api.engine.credentials import EnvironmentSigner
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.limit_states import LimitStates
+from tieline_api.engine.limit_store import LimitStore
+from tieline_api.engine.rate_quotas import RateQuotas
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.environment_calls import EnvironmentCalls
 from tieline_api.gc.expiry_gc import ExpiredCredentialCollector
@@ -171,6 +173,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         jwts=jwts,
         rates=RateLimiter(settings.rate_limit),
         end_user_rates=RateLimiter(settings.end_user_rate_limit),
+        rate_quotas=RateQuotas(LimitStore(engine)),
         access=access,
         memberships=Memberships(
             access, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds

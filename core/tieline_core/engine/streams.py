@@ -33,6 +33,10 @@ _METADATA = "tieline.dev/"
 SETTINGS = f"{_METADATA}settings"
 """The metadata of a stream with the fingerprint of what it and its account were made from."""
 _FINGERPRINT = 16
+DIVISORS = (1, 2, 4, 8, 16)
+"""By which limits are made smaller where streams have to share."""
+_SMALLEST_BYTES = 16 << 20
+"""The largest message fits into it."""
 _MAX_CONNECTIONS = 120
 _SPARE_CONNECTIONS = 18
 """For replicas of the API, for operator and backups, and for those that the servers have not noticed to be gone."""
@@ -73,6 +77,29 @@ class StreamLimits:
     replicas: int = 1
     lease: timedelta = timedelta(seconds=LEASE_SECONDS)
     """After this long without a sign of life, a pod's events are handed to another one."""
+
+    @property
+    def environment_bytes(self) -> int:
+        """What the streams of an environment may take together."""
+        return self.queue_bytes + self.later_bytes + self.runs_bytes + self.dead_letters_bytes
+
+    def organisation_bytes(self, *, packages: bool) -> int:
+        """What the streams of an organisation itself may take together; ``packages``: with that of packages."""
+        kept = (
+            self.history_bytes
+            + self.direct_bytes
+            + self.state_bytes
+            + self.schedules_bytes
+            + self.issues_bytes
+        )
+        return kept + (self.packages_bytes if packages else 0)
+
+    def divided(self, divisor: int) -> "StreamLimits":
+        """The limits with a part of the bytes, and room for the largest message in each stream."""
+        sizes = {one.name: getattr(self, one.name) for one in fields(self) if one.name.endswith("_bytes")}
+        return replace(
+            self, **{name: max(min(size, _SMALLEST_BYTES), size // divisor) for name, size in sizes.items()}
+        )
 
 
 class ForeignStreamError(Exception):

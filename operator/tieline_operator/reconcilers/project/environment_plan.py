@@ -147,6 +147,7 @@ def plan_environment(
     if environment.address_conflict and not target.problem:
         target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
     late_after = _late_after(target, actual.previous, now)
+    queue_level = _queue_level(observed, environment, spec.name)
     desired = replace(
         desired,
         suspended=spec.suspended,
@@ -156,8 +157,8 @@ def plan_environment(
         problem=target.problem,
         is_late=late_after is not None,
         waiting=target.waiting,
-        connection_problem=environment.connection_problem or grant.shortage,
-        queue_level=_queue_level(observed, environment, spec.name),
+        connection_problem=environment.connection_problem or grant.shortage or queue_level.refusal,
+        queue_level=queue_level,
         public_url="" if environment.address_conflict else workload.public_url,
         deploy=_deploy(observed, environment, spec, target),
     )
@@ -476,7 +477,9 @@ def _queue_level(observed: ObservedProject, environment: ObservedEnvironment, na
         return environment.queue_level
     if previous is None:
         return EMPTY
-    return QueueLevel(previous.queued, previous.dead_letters, previous.oldest_queued_minutes)
+    return QueueLevel(
+        previous.queued, previous.dead_letters, previous.oldest_queued_minutes, previous.engine_bytes
+    )
 
 
 def public_url(
