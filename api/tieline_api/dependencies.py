@@ -92,6 +92,8 @@ class Dependencies:
     end_user_rates: RateLimiter
     rate_quotas: RateQuotas
     """Counts the requests of organisations over all replicas."""
+    event_quotas: RateQuotas
+    """Counts the events that organisations publish."""
     traces: Traces
     environment_calls: EnvironmentCalls
     """For requests to the webhooks of environments."""

@@ -1,4 +1,4 @@
-"""How many requests an organisation sends in a second, over all replicas of the API.
+"""How many requests an organisation sends, and events it publishes, in a second, over all replicas of the API.
 
 The replicas share one state for each organisation: the number of a window, and what was taken in it. A replica takes
 some requests at once and counts them down, so most requests ask nobody. Whoever has seen a window for a second by its
@@ -19,6 +19,7 @@ from tieline_api.errors import ApiError, too_many_requests
 from tieline_common.bounded_dict import BoundedDict
 from tieline_core.engine.streams import LIMITS_STREAM
 from tieline_core.resources.quotas import WHO_MAY_RAISE
+from tieline_protocol.event_rates import RateLease
 
 logger = logging.getLogger("tieline.engine")
 
@@ -46,11 +47,33 @@ class _Window:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class RateQuotas:
-    """Counts requests of organisations that have a quota. ``store`` is shared by all replicas."""
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """What is counted."""
 
-    def __init__(self, store: LimitStore, *, clock: Callable[[], float] = time.monotonic) -> None:
+    quota: str
+    """The quota's field."""
+    sentence: str
+    """The refusal, with the number of the quota."""
+
+
+REQUESTS = Counted(
+    quota="requestsPerSecond", sentence="The organisation may send {quota} requests a second over all callers"
+)
+EVENTS = Counted(
+    quota="eventsPerSecond",
+    sentence="The organisation may publish {quota} events a second in all environments",
+)
+
+
+class RateQuotas:
+    """Counts for organisations that have a quota. ``store`` is shared by all replicas."""
+
+    def __init__(
+        self, store: LimitStore, counted: Counted, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = store
+        self._what = counted
         self._clock = clock
         self._windows: BoundedDict[str, _Window] = BoundedDict(_ORGANISATIONS)
         self._away_until = -math.inf
@@ -59,22 +82,39 @@ class RateQuotas:
         """Counts a request; ApiError 429 for one too many. While the engine is away, this replica counts alone."""
         if quota is None:
             return
-        window = self._windows.get(organisation)
-        if window is None:
-            window = self._windows[organisation] = _Window()
+        window = self._window(organisation)
         if self._counted(window):
             return
         async with window.lock:
             if self._counted(window) or await self._take(organisation, window, quota):
                 return
-        raise _refusal(quota)
+        sentence = self._what.sentence.format(quota=quota)
+        raise too_many_requests(
+            f"{sentence} (quota {self._what.quota}): try again in a second, and more slowly, or {WHO_MAY_RAISE}",
+            retry_after=_WINDOW,
+        )
+
+    async def lease(self, organisation: str, quota: int) -> RateLease:
+        """What somebody else may take, who counts it; none where this second has no more."""
+        window = self._window(organisation)
+        async with window.lock:
+            took = self._counted(window) or await self._take(organisation, window, quota)
+            left, window.left = window.left, 0
+            seconds = max(0.0, window.seen + _WINDOW - self._clock())
+        return RateLease(1 + left if took else 0, seconds)
+
+    def _window(self, organisation: str) -> _Window:
+        window = self._windows.get(organisation)
+        if window is None:
+            window = self._windows[organisation] = _Window()
+        return window
 
     async def used(self, organisation: str) -> int:
-        """How many requests the replicas have taken in the current second. Raises EngineUnavailableError."""
+        """How many the replicas have taken in the current second. Raises EngineUnavailableError."""
         window = self._windows.get(organisation)
         if window is None or self._is_over(window):
             return 0
-        return _parsed(await self._store.read(_subject(organisation)))[1]
+        return _parsed(await self._store.read(self._subject(organisation)))[1]
 
     def _counted(self, window: _Window) -> bool:
         """Whether this replica has a request left for now, which is used by this."""
@@ -93,11 +133,11 @@ class RateQuotas:
         if self._clock() < self._away_until:
             return self._take_alone(window, quota)
         try:
-            return await self._take_shared(_subject(organisation), window, quota)
+            return await self._take_shared(self._subject(organisation), window, quota)
         except ApiError as error:
             if not isinstance(error, EngineUnavailableError):
                 raise
-            logger.warning("The event engine is away: each replica counts requests of organisations alone")
+            logger.warning("The event engine is away: each replica counts %s alone", self._what.quota)
             self._away_until = self._clock() + _AWAY_SECONDS
             window.stored = None
             return self._take_alone(window, quota)
@@ -132,6 +172,9 @@ class RateQuotas:
         # Others take all the time: nobody knows how much is left.
         return False
 
+    def _subject(self, organisation: str) -> str:
+        return f"{LIMITS_STREAM}.{organisation}.~{self._what.quota}"
+
     def _saw(self, window: _Window, found: SharedState) -> None:
         number, taken = _parsed(found)
         if number != window.number or window.seen == -math.inf:
@@ -139,20 +182,8 @@ class RateQuotas:
         window.taken, window.stored = taken, found
 
 
-def _subject(organisation: str) -> str:
-    return f"{LIMITS_STREAM}.{organisation}.~requests"
-
-
 def _parsed(found: SharedState) -> tuple[int, int]:
     if not found.content:
         return 0, 0
     content = json.loads(found.content)
     return int(content[_NUMBER]), int(content[_TAKEN])
-
-
-def _refusal(quota: int) -> ApiError:
-    return too_many_requests(
-        f"The organisation may send {quota} requests a second over all callers (quota requestsPerSecond): try again "
-        f"in a second, and more slowly, or {WHO_MAY_RAISE}",
-        retry_after=_WINDOW,
-    )

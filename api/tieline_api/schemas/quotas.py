@@ -5,7 +5,13 @@ from typing import Literal
 from tieline_api.schemas.base import Rest
 
 QuotaName = Literal[
-    "environments", "replicas", "engineStorage", "stateStorage", "historyStorage", "requestsPerSecond"
+    "environments",
+    "replicas",
+    "engineStorage",
+    "stateStorage",
+    "historyStorage",
+    "eventsPerSecond",
+    "requestsPerSecond",
 ]
 
 
@@ -14,7 +20,7 @@ class Quota(Rest):
 
     name: QuotaName
     """As in the annotation of the Namespace."""
-    unit: Literal["environments", "pods", "bytes", "requests"]
+    unit: Literal["environments", "pods", "bytes", "events", "requests"]
     """What is counted."""
     limit: int | None = None
     """The quota; absent where there is none."""

@@ -51,9 +51,10 @@ async def usage(call: AnyCall) -> rest.QuotaList:
     shown = platform.cluster.environments.list(call.namespace)
     try:
         streams: StreamInfos | None = await _streams(platform, organisation)
+        events: int | None = await platform.event_quotas.used(organisation)
         requests: int | None = await platform.rate_quotas.used(organisation)
     except EngineUnavailableError:
-        streams = requests = None
+        streams = events = requests = None
     stored = _stored(streams, organisation) if streams is not None else {}
     promised = sum(map(_promised, streams.values())) if streams is not None else 0
     used: dict[rest.QuotaName, int | None] = {
@@ -62,6 +63,7 @@ async def usage(call: AnyCall) -> rest.QuotaList:
         "engineStorage": None if streams is None else promised + sum(_engine_bytes(projects)),
         "stateStorage": stored.get("state"),
         "historyStorage": stored.get("history"),
+        "eventsPerSecond": events,
         "requestsPerSecond": requests,
     }
     return rest.QuotaList(items=list(_items(found.quotas, used)), problem=found.problem or None)
@@ -110,6 +112,7 @@ _UNITS: Mapping[rest.QuotaName, Any] = {
     "engineStorage": "bytes",
     "stateStorage": "bytes",
     "historyStorage": "bytes",
+    "eventsPerSecond": "events",
     "requestsPerSecond": "requests",
 }
 

@@ -13,6 +13,7 @@ from nats.js.errors import BadRequestError, NotFoundError
 
 from tieline_core.engine.claims import AccountLimits
 from tieline_protocol.event_streams import (
+    EVENTS_PER_SECOND,
     LEASE_SECONDS,
     MAX_BYTES,
     MAX_HISTORY_BYTES,
@@ -74,6 +75,8 @@ class StreamLimits:
     """Of decisions about an organisation's issues."""
     packages_bytes: int = 2 << 30
     """Of the packages of an organisation's projects; a full one refuses what is new."""
+    events_per_second: int = 0
+    """That an organisation may publish in all its environments; 0 is no quota."""
     replicas: int = 1
     lease: timedelta = timedelta(seconds=LEASE_SECONDS)
     """After this long without a sign of life, a pod's events are handed to another one."""
@@ -177,7 +180,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             allow_msg_schedules=True,
             duplicate_window=_DUPLICATES.total_seconds(),
             allow_rollup_hdrs=True,
-            metadata={MAX_BYTES: str(limits.later_bytes)},
+            metadata=_for_publishers(limits),
         ),
         StreamConfig(
             name=streams.runs,
@@ -202,6 +205,12 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             max_age=limits.dead_letters_age.total_seconds(),
         ),
     )
+
+
+def _for_publishers(limits: StreamLimits) -> dict[str, str]:
+    """What publishers keep to, because JetStream does not."""
+    quota = {EVENTS_PER_SECOND: str(limits.events_per_second)} if limits.events_per_second else {}
+    return {MAX_BYTES: str(limits.later_bytes), **quota}
 
 
 def history_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamConfig]:

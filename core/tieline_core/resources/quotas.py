@@ -53,6 +53,8 @@ class Quotas(Shape):
     """Bytes of what integrations keep in ctx.state."""
     history_storage: HistorySize | None = None
     """Bytes of the run history, of which a third is for direct runs."""
+    events_per_second: Rate | None = None
+    """Events that code, queued webhooks and REST publish, over all environments."""
     requests_per_second: Rate | None = None
     """Requests to the REST API, over all of its replicas."""
 

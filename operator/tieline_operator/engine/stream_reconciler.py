@@ -315,7 +315,7 @@ class StreamReconciler:
         if quotas.history_storage is not None:
             direct = quotas.history_storage // 3
             limits = replace(limits, direct_bytes=direct, history_bytes=quotas.history_storage - direct)
-        return limits, quotas
+        return replace(limits, events_per_second=quotas.events_per_second or 0), quotas
 
     def _limits_of(self, key: StreamKey) -> StreamLimits:
         limits, _ = self._organisation_limits(key.namespace)

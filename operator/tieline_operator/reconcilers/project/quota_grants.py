@@ -9,15 +9,17 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from tieline_core.identity.names import environment_object_name, workload_name
-from tieline_core.kubernetes.resources import DEPLOYMENTS, ENVIRONMENTS, PROJECTS
+from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, environment_object_name, workload_name
+from tieline_core.kubernetes.resources import DEPLOYMENTS, ENVIRONMENTS, NAMESPACES, PROJECTS
 from tieline_core.resources import Project
 from tieline_core.resources.parsed_cache import PROJECT
 from tieline_core.resources.projects import EnvironmentSpec
-from tieline_core.resources.quotas import WHO_MAY_RAISE, OrganisationQuotas
+from tieline_core.resources.quotas import WHO_MAY_RAISE, OrganisationQuotas, Quotas, quotas_of
 from tieline_operator.apply.conditions import is_terminating
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.cluster_cache import Listers
+from tieline_operator.cache.organisations import organisation_of
+from tieline_operator.metrics import QuotaUsage
 from tieline_operator.workload.inputs import merged_runtime
 from tieline_operator.workload.pods import Failure
 
@@ -86,6 +88,32 @@ def claims_in(listers: Listers, namespace: str) -> Iterator[Claim]:
             yield from _claims(listers, PROJECT.of(obj))
         except ValidationError:
             continue  # an older definition let it in; nothing is deployed of it
+
+
+def quota_usage(listers: Listers, defaults: Quotas) -> Sequence[QuotaUsage]:
+    """What organisations use of their quotas of environments and pods, by Deployments.
+
+    A scrape calls it from another thread, so it parses nothing.
+    """
+    found = []
+    for obj in listers[NAMESPACES].list():
+        namespace = obj["metadata"]["name"]
+        quotas = quotas_of(obj, defaults).quotas
+        limits = {"environments": quotas.environments, "replicas": quotas.replicas}
+        if organisation_of(listers, namespace) is None or not any(one is not None for one in limits.values()):
+            continue
+        held = [
+            one["spec"].get("replicas", 1)
+            for one in listers[DEPLOYMENTS].list(namespace)
+            if ENVIRONMENT_ID_LABEL in one["metadata"].get("labels", {})
+        ]
+        used = {"environments": len(held), "replicas": sum(held)}
+        found += [
+            QuotaUsage(namespace=namespace, quota=name, used=used[name], limit=limit)
+            for name, limit in limits.items()
+            if limit is not None
+        ]
+    return found
 
 
 def pods_wanted(project: Project, spec: EnvironmentSpec, environment: Object | None) -> int:

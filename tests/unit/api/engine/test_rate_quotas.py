@@ -8,7 +8,7 @@ import pytest
 
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.limit_store import LimitStore, SharedState
-from tieline_api.engine.rate_quotas import RateQuotas
+from tieline_api.engine.rate_quotas import REQUESTS, RateQuotas
 from tieline_api.errors import ApiError
 
 ACME, GLOBEX = "01ARZ3NDEKTSV4RRFFQ69G5FAV", "01BX5ZZKBKACTAV9WEVGEMMVRZ"
@@ -46,7 +46,9 @@ class Replicas:
         self.now = 100.0
         self.store = Store()
         self.refusals: set[tuple[int, str]] = set()
-        self.all = [RateQuotas(cast(LimitStore, self.store), clock=lambda: self.now) for _ in range(count)]
+        self.all = [
+            RateQuotas(cast(LimitStore, self.store), REQUESTS, clock=lambda: self.now) for _ in range(count)
+        ]
 
     async def sent(self, count: int, *, quota: int | None = 40, organisation: str = ACME) -> int:
         """How many of so many requests are accepted, in turns by the replicas."""
@@ -121,3 +123,15 @@ async def test_what_is_used_is_known_for_a_second() -> None:
     assert 10 <= await replicas.all[0].used(ACME) <= 12
     replicas.now += 1
     assert await replicas.all[0].used(ACME) == 0
+
+
+async def test_what_pods_lease_is_counted_with_the_rest() -> None:
+    replicas = Replicas()
+    first, second = replicas.all
+    leased = [await first.lease(ACME, 40) for _ in range(15)]
+    assert sum(one.count for one in leased) == 30
+    assert all(0 < one.seconds <= 1 for one in leased)
+    assert await replicas.sent(100) <= 10
+    assert (await second.lease(ACME, 40)).count == 0
+    replicas.now += 1
+    assert (await second.lease(ACME, 40)).count == 2

@@ -58,6 +58,7 @@ def asked(*projects: dict[str, Any], problem: str = "", away: bool = False, **qu
         settings=SimpleNamespace(quotas=Quotas()),
         engine=Engine(away=away),
         rate_quotas=SimpleNamespace(used=used),
+        event_quotas=SimpleNamespace(used=used),
     )
     return cast(
         AnyCall,

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from prometheus_client import generate_latest
+
 from tests.unit.operator.objects import NAMESPACE, namespace, project
 from tests.unit.operator.project_fixtures import change, reconciling
 from tests.unit.operator.reconcile_loop import ReconcileLoop
 from tieline_core.kubernetes import resources as r
+from tieline_core.resources.quotas import NO_QUOTAS
+from tieline_operator.metrics import Metrics
+from tieline_operator.reconcilers.project.quota_grants import quota_usage
 
 
 def limited(**quotas: Any) -> dict[str, Any]:
@@ -113,3 +118,19 @@ async def test_an_unreadable_annotation_refuses_new_environments() -> None:
     there = await ran(project(), enviroments=1)
     assert pods(there) == {}
     assert "cannot be used: enviroments" in there.environment()["message"]
+
+
+async def test_metrics_count_used_up_quotas_and_name_organisations_only_on_request() -> None:
+    there = await ran(project(), environments=1, replicas=5)
+    texts = []
+    for names in (False, True):
+        metrics = Metrics(object_names=names)
+        metrics.watch_quotas(lambda: quota_usage(there.cluster, NO_QUOTAS))
+        texts.append(generate_latest(metrics.registry).decode())
+    for text in texts:
+        assert 'tieline_operator_quotas_exhausted{quota="environments"} 1.0' in text
+        assert 'tieline_operator_quotas_exhausted{quota="replicas"} 0.0' in text
+    assert NAMESPACE not in texts[0]
+    labels = f'object_namespace="{NAMESPACE}",quota="replicas"'
+    assert f"tieline_operator_quota_used{{{labels}}} 1.0" in texts[1]
+    assert f"tieline_operator_quota_limit{{{labels}}} 5.0" in texts[1]
