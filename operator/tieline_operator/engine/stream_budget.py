@@ -124,7 +124,10 @@ def smallest_index(found: Iterable[StreamFacts]) -> int:
 
 def _index(demands: Sequence[Demand], capacity: int, minima: Mapping[str, int]) -> int:
     """The first index at which everything fits; the last one where nothing does."""
-    present = max((_present(demand) for demand in demands), default=0)
+    # One organisation's quota must not hold back the others.
+    present = max(
+        (index for one in demands if (index := _present(one)) > minima.get(one.key.namespace, 0)), default=0
+    )
     for index in range(_SMALLEST + 1):
         room = capacity if index >= present else capacity * _CALM
         if sum(_size(demand, index, minima) for demand in demands) <= room:

@@ -423,7 +423,7 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
         packages_image=config.runtime_image,
         architecture=config.packages_architecture,
         pull_secrets=config.image_pull_secrets,
-        replicas=pods_wanted(project, spec, environment.environment),
+        replicas=pods_wanted(runtime.replicas, suspended=spec.suspended, environment=environment.environment),
         api_url=config.api_url,
         api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
         otlp_endpoint=config.otlp_endpoint,

@@ -7,20 +7,14 @@ that is lowered stops nothing, and refuses what is new.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, environment_object_name, workload_name
 from tieline_core.kubernetes.resources import DEPLOYMENTS, ENVIRONMENTS, NAMESPACES, PROJECTS
-from tieline_core.resources import Project
-from tieline_core.resources.parsed_cache import PROJECT
-from tieline_core.resources.projects import EnvironmentSpec
 from tieline_core.resources.quotas import WHO_MAY_RAISE, OrganisationQuotas, Quotas, quotas_of
 from tieline_operator.apply.conditions import is_terminating
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.organisations import organisation_of
 from tieline_operator.metrics import QuotaUsage
-from tieline_operator.workload.inputs import merged_runtime
 from tieline_operator.workload.pods import Failure
 
 QUOTA_EXCEEDED = "QuotaExceeded"
@@ -80,14 +74,10 @@ def grants(organisation: OrganisationQuotas, claims: Sequence[Claim]) -> Mapping
 
 
 def claims_in(listers: Listers, namespace: str) -> Iterator[Claim]:
-    """The claims of all environments of an organisation."""
-    for obj in listers[PROJECTS].list(namespace):
-        if is_terminating(obj):
-            continue
-        try:
-            yield from _claims(listers, PROJECT.of(obj))
-        except ValidationError:
-            continue  # an older definition let it in; nothing is deployed of it
+    """The claims of all environments of an organisation. It parses no Project: each reconcile reads all of them."""
+    for project in listers[PROJECTS].list(namespace):
+        if not is_terminating(project):
+            yield from _claims(listers, project)
 
 
 def quota_usage(listers: Listers, defaults: Quotas) -> Sequence[QuotaUsage]:
@@ -116,10 +106,9 @@ def quota_usage(listers: Listers, defaults: Quotas) -> Sequence[QuotaUsage]:
     return found
 
 
-def pods_wanted(project: Project, spec: EnvironmentSpec, environment: Object | None) -> int:
-    """How many pods an environment is to have: by the project, or as somebody has scaled its Environment."""
-    replicas = merged_runtime(project.spec.runtime, spec.runtime).replicas
-    if spec.suspended:
+def pods_wanted(replicas: int | None, *, suspended: bool, environment: Object | None) -> int:
+    """How many pods an environment is to have: by its runtime, or as somebody has scaled its Environment."""
+    if suspended:
         return 0
     if replicas is not None:
         return replicas
@@ -131,18 +120,28 @@ def _order(claim: Claim) -> tuple[bool, str, Place]:
     return claim.held is None, claim.since or "~", claim.place
 
 
-def _claims(listers: Listers, project: Project) -> Iterator[Claim]:
-    seen = {item.name: item.created_at.isoformat() for item in project.status.environments}
-    for spec in project.spec.effective_environments():
-        if spec.version is None:
+def _claims(listers: Listers, project: Object) -> Iterator[Claim]:
+    spec, metadata = project["spec"], project["metadata"]
+    name, namespace = metadata["name"], metadata["namespace"]
+    usual = (spec.get("runtime") or {}).get("replicas")
+    seen = {
+        one["name"]: one.get("createdAt", "") for one in project.get("status", {}).get("environments") or ()
+    }
+    for item in spec.get("environments") or ():
+        if item.get("version") is None:
             continue
-        deployment = listers[DEPLOYMENTS].get(project.namespace, workload_name(project.name, spec.name))
-        shown = listers[ENVIRONMENTS].get(project.namespace, environment_object_name(project.name, spec.name))
+        environment = item["name"]
+        replicas = (item.get("runtime") or {}).get("replicas")
+        deployment = listers[DEPLOYMENTS].get(namespace, workload_name(name, environment))
         yield Claim(
-            place=(project.name, spec.name),
-            wanted=pods_wanted(project, spec, shown),
+            place=(name, environment),
+            wanted=pods_wanted(
+                usual if replicas is None else replicas,
+                suspended=bool(item.get("suspended")),
+                environment=listers[ENVIRONMENTS].get(namespace, environment_object_name(name, environment)),
+            ),
             held=deployment["spec"].get("replicas", 1) if deployment else None,
-            since=seen.get(spec.name, ""),
+            since=seen.get(environment, ""),
         )
 
 

@@ -72,6 +72,15 @@ def test_a_quota_makes_the_streams_of_its_organisation_smaller_and_no_others() -
     assert found.divisor(StreamKey("globex", "other")) == 1
 
 
+def test_a_small_quota_of_one_organisation_holds_back_no_other() -> None:
+    # Those of others take 88 % of what fits.
+    mine = [demand("mine", namespace="globex", reserved=SIZES[4], quota=64 * MIB)]
+    others = many(10, reserved=SIZES[0])
+    found = budget([*mine, *others], volume=10 << 30)
+    assert {found.divisor(one.key) for one in others} == {1}
+    assert found.divisor(mine[0].key) == 16
+
+
 def test_a_quota_refuses_one_more_environment_and_says_who_can_raise_it() -> None:
     there = many(2, reserved=64 * MIB, quota=128 * MIB)
     found = budget([*there, demand("new", quota=128 * MIB)])
