@@ -350,11 +350,13 @@ class StreamReconciler:
                 packages = needs_packages(self._listers, key.namespace)
                 sizes = organisation_sizes(limits, packages=packages)
             there = [ours[name] for name in own if name in ours]
+            # Those that were made since the survey are promised too.
+            promised = sizes[self._budget.indices[key]] if key in self._budget.indices else 0
             demands.append(
                 Demand(
                     key=key,
                     sizes=sizes,
-                    reserved=sum(one.limit for one in there),
+                    reserved=sum(one.limit for one in there) or promised,
                     smallest=smallest_index(there),
                     quota=quotas.engine_storage,
                 )
