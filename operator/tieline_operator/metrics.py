@@ -220,12 +220,14 @@ def _quotas(usage: Sequence[QuotaUsage], *, names: bool) -> Iterable[Metric]:
     if not names:
         return
     fullest = sorted(usage, key=lambda one: (one.used < one.limit, one.namespace, one.quota))[:MAX_NAMED]
-    for name, documentation, values in (
-        ("used", "What an organisation uses of a quota", [one.used for one in fullest]),
-        ("limit", "The quota of an organisation", [one.limit for one in fullest]),
+    labels = ("object_namespace", "quota")
+    for name, documentation, value in (
+        ("tieline_operator_quota_used", "What an organisation uses of a quota", lambda one: one.used),
+        ("tieline_operator_quota_limit", "The quota of an organisation", lambda one: one.limit),
     ):
-        samples = (((one.namespace, one.quota), value) for one, value in zip(fullest, values, strict=True))
-        yield _gauge(f"tieline_operator_quota_{name}", documentation, ("object_namespace", "quota"), samples)
+        yield _gauge(
+            name, documentation, labels, [((one.namespace, one.quota), value(one)) for one in fullest]
+        )
 
 
 def _package_jobs(jobs: Sequence[Object]) -> Iterable[Metric]:

@@ -86,7 +86,9 @@ class _Api:
     @property
     def platform(self) -> Dependencies:
         environments = SimpleNamespace(of=lambda _streams: cast(EngineRequests, self))
-        return cast(Dependencies, SimpleNamespace(environments=environments, waiting_limits=self, runs=self))
+        cluster = SimpleNamespace(namespace_of=lambda _organisation: None)
+        parts = SimpleNamespace(environments=environments, waiting_limits=self, runs=self, cluster=cluster)
+        return cast(Dependencies, parts)
 
 
 class Simulation:
