@@ -221,13 +221,10 @@ def _quotas(usage: Sequence[QuotaUsage], *, names: bool) -> Iterable[Metric]:
         return
     fullest = sorted(usage, key=lambda one: (one.used < one.limit, one.namespace, one.quota))[:MAX_NAMED]
     labels = ("object_namespace", "quota")
-    for name, documentation, value in (
-        ("tieline_operator_quota_used", "What an organisation uses of a quota", lambda one: one.used),
-        ("tieline_operator_quota_limit", "The quota of an organisation", lambda one: one.limit),
-    ):
-        yield _gauge(
-            name, documentation, labels, [((one.namespace, one.quota), value(one)) for one in fullest]
-        )
+    used = [((one.namespace, one.quota), one.used) for one in fullest]
+    limits = [((one.namespace, one.quota), one.limit) for one in fullest]
+    yield _gauge("tieline_operator_quota_used", "What an organisation uses of a quota", labels, used)
+    yield _gauge("tieline_operator_quota_limit", "The quota of an organisation", labels, limits)
 
 
 def _package_jobs(jobs: Sequence[Object]) -> Iterable[Metric]:
