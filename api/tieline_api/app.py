@@ -49,6 +49,8 @@ from tieline_api.engine.connection import Engine
 from tieline_api.engine.credentials import EnvironmentSigner
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.limit_states import LimitStates
+from tieline_api.engine.limit_store import LimitStore
+from tieline_api.engine.rate_quotas import EVENTS, REQUESTS, RateQuotas
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.environment_calls import EnvironmentCalls
 from tieline_api.gc.expiry_gc import ExpiredCredentialCollector
@@ -69,6 +71,7 @@ from tieline_api.http.operation import Operation
 from tieline_api.pod_api.activity import add_activity
 from tieline_api.pod_api.documents import add_documents
 from tieline_api.pod_api.environment import add_internal
+from tieline_api.pod_api.event_rates import add_event_rates
 from tieline_api.pod_api.limits import add_internal_limits
 from tieline_api.pod_api.otlp_receiver import add_traces
 from tieline_api.pod_api.outcomes import add_internal_outcomes
@@ -176,6 +179,8 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         jwts=jwts,
         rates=RateLimiter(settings.rate_limit),
         end_user_rates=RateLimiter(settings.end_user_rate_limit),
+        rate_quotas=RateQuotas(LimitStore(engine), REQUESTS),
+        event_quotas=RateQuotas(LimitStore(engine), EVENTS),
         access=access,
         memberships=Memberships(
             access, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds
@@ -304,6 +309,7 @@ def make_apps(
     add_traces(internal, platform)
     add_run_reports(internal, platform)
     add_packages(internal, platform)
+    add_event_rates(internal, platform)
     add_metrics(monitoring, platform, metrics)
     add_activity(internal, platform)
     activator = activator_application(lambda: Activator(platform.cluster, platform.wakes, ReadyPods(kube)))

@@ -27,6 +27,7 @@ from tieline_api.credentials.token_ages import TokenAges
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.limit_states import LimitStates
+from tieline_api.engine.rate_quotas import RateQuotas
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.environment_calls import EnvironmentCalls
 from tieline_api.gc.secret_gc import SecretCollector
@@ -90,6 +91,10 @@ class Dependencies:
     """What end users' tokens of sessions are good for."""
     rates: RateLimiter
     end_user_rates: RateLimiter
+    rate_quotas: RateQuotas
+    """Counts the requests of organisations over all replicas."""
+    event_quotas: RateQuotas
+    """Counts the events that organisations publish."""
     traces: Traces
     environment_calls: EnvironmentCalls
     """For requests to the webhooks of environments."""

@@ -149,6 +149,11 @@ def unavailable(message: str, *, retry_after: float = _RETRY_SECONDS) -> ApiErro
     return ApiError(503, "unavailable", message, headers={"Retry-After": str(max(1, round(retry_after)))})
 
 
+def quota_exceeded(message: str) -> ApiError:
+    """403: a quota of the organisation has no room for it."""
+    return ApiError(403, "quota_exceeded", message)
+
+
 def too_many_requests(message: str, *, retry_after: float) -> ApiError:
     """429 with Retry-After."""
     return ApiError(

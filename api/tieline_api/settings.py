@@ -48,6 +48,7 @@
 | TIELINE_ENGINE_SIGNER_FILE | (required) | seed of the key for users of environments' accounts; read likewise |
 | TIELINE_RUNS_FILE | tieline-runs.db beside the traces | the index of runs, made anew from the engine when missing |
 | TIELINE_RUNS_MEBIBYTES | 256 | what the index of runs may take; beyond it the oldest go (16 to 1000000) |
+| TIELINE_QUOTAS | (none) | quotas of organisations that have no others, in YAML or JSON |
 | TIELINE_CONSOLE | true | whether the API serves the console at /console: true or false |
 | TIELINE_CONSOLE_FOLDER | /opt/tieline/console | the folder with the console's files |
 | TIELINE_CONSOLE_SESSION_HOURS | 12 | how long one is signed in to the console at most (0.01 to 168) |
@@ -78,6 +79,7 @@ from tieline_api.client_address import Network, networks
 from tieline_api.console_settings import ConsoleSettings
 from tieline_api.origins import web_origin
 from tieline_core.environment_settings import Names, listed, number
+from tieline_core.resources.quotas import NO_QUOTAS, Quotas, quotas_setting
 from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
 
 CALLBACK = "/oauth2/callback"
@@ -196,6 +198,7 @@ class Settings(ConsoleSettings):
     engine_signer_file: Path
     runs_file: str | None = None
     runs_mebibytes: Annotated[int, number(16, 1_000_000, int)] = 256
+    quotas: Annotated[Quotas, BeforeValidator(quotas_setting)] = NO_QUOTAS
 
     @property
     def runs_path(self) -> Path:

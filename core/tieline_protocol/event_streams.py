@@ -52,6 +52,8 @@ NO_KEY = "0"
 """Takes the place of a key's hash in the subject of a wait of a run without a key."""
 MAX_BYTES = "tieline.dev/max-bytes"
 """The metadata of the stream ``later`` with the bytes beyond which publishers store no new event in it."""
+EVENTS_PER_SECOND = "tieline.dev/events-per-second"
+"""The metadata of the stream ``later`` with the organisation's quota of events; publishers ask the API for a share."""
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Of a payload. The run history keeps it in base64 in one message."""
 MAX_STORED_EVENT_BYTES = MAX_EVENT_BYTES + 128 * 1024

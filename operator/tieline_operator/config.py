@@ -37,6 +37,8 @@
 | TIELINE_ENGINE_DIRECT_BYTES | 134217728 | bytes of the direct runs in it |
 | TIELINE_ENGINE_STATE_BYTES | 268435456 | bytes of the state of an organisation's integrations |
 | TIELINE_ENGINE_PACKAGES_BYTES | 2147483648 | bytes of the packages of an organisation's projects |
+| TIELINE_ENGINE_VOLUME | (not known) | size of the engine's volume, such as 10Gi; streams take no more together |
+| TIELINE_QUOTAS | (none) | quotas of organisations that have no others, in YAML or JSON |
 | TIELINE_PACKAGES_INDEX_URL | (PyPI) | index that packages are installed from |
 | TIELINE_PACKAGES_INDEX_SECRET | (none) | Secret in each organisation's namespace with the index's credentials |
 | TIELINE_PACKAGES_CA | (none) | certificate authorities of the index in PEM, beside the public ones |
@@ -58,6 +60,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from tieline_core.engine.streams import StreamLimits
 from tieline_core.environment_settings import EnvironmentSettings, Names, Port, listed, number
+from tieline_core.kubernetes.quantities import amount
+from tieline_core.resources.quotas import NO_QUOTAS, Quotas, quotas_setting
 from tieline_operator.workload import exposure
 from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure
 from tieline_operator.workload.network_policies import CLUSTER_DNS
@@ -68,6 +72,7 @@ _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _ENGINE_SCHEMES = ("nats", "tls")
 _MAX_AUTHORITIES = 64 << 10
+_SMALLEST_VOLUME = 256 << 20
 _DEFAULT_TEMPLATE = "http://{clusterIP}"
 
 
@@ -152,6 +157,15 @@ def _stream_replicas(text: Any) -> Any:
     raise ValueError(f"must be 1 or 3, not {text!r}")
 
 
+def _volume(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
+    found = amount(text)
+    if found is None or found < _SMALLEST_VOLUME:
+        raise ValueError(f"must be a quantity such as 10Gi, not {text!r}")
+    return int(found)
+
+
 def _own_namespace() -> str:
     try:
         return _POD_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
@@ -196,6 +210,8 @@ class Config(EnvironmentSettings):
     engine_direct_bytes: _Bytes = 128 << 20
     engine_state_bytes: _Bytes = 256 << 20
     engine_packages_bytes: _Bytes = 2 << 30
+    engine_volume: Annotated[int, BeforeValidator(_volume)] = 0
+    quotas: Annotated[Quotas, BeforeValidator(quotas_setting)] = NO_QUOTAS
     packages_index_url: Annotated[str, AfterValidator(_index_url)] = ""
     packages_index_secret: str = ""
     packages_ca: Annotated[str, AfterValidator(_authorities)] = ""

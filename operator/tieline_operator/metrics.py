@@ -2,6 +2,7 @@
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from threading import Thread
@@ -21,8 +22,20 @@ from tieline_operator.apply.plan import Object
 from tieline_operator.cache.organisations import OrganisationClaim
 from tieline_operator.workload.packages import has_ended
 
+QUOTAS = ("environments", "replicas")
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 Objects = Mapping[Resource, Sequence[Object]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotaUsage:
+    """What an organisation uses of a quota."""
+
+    namespace: str
+    quota: str
+    """The quota's field: environments or replicas."""
+    used: int
+    limit: int
 
 
 class Metrics:
@@ -97,6 +110,10 @@ class Metrics:
     def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
         """Registers what is read at each scrape: the namespaces that carry the id of another one."""
         self.registry.register(_Collected(lambda: _duplicates(duplicates(), names=self.object_names)))
+
+    def watch_quotas(self, usage: Callable[[], Sequence[QuotaUsage]]) -> None:
+        """Registers what is read at each scrape: what organisations use of their quotas."""
+        self.registry.register(_Collected(lambda: _quotas(usage(), names=self.object_names)))
 
     def watch_package_jobs(self, jobs: Callable[[], Sequence[Object]]) -> None:
         """Registers what is read at each scrape: the Jobs that install packages."""
@@ -190,6 +207,24 @@ def _duplicates(claims: Mapping[str, OrganisationClaim], *, names: bool) -> Iter
         ("namespace", "object_namespace", "holder") if names else (),
         named if names else [((), len(claims))],
     )
+
+
+def _quotas(usage: Sequence[QuotaUsage], *, names: bool) -> Iterable[Metric]:
+    exhausted = Tally(one.quota for one in usage if one.used >= one.limit)
+    yield _gauge(
+        "tieline_operator_quotas_exhausted",
+        "Organisations that have nothing left of a quota, by quota (environments, replicas)",
+        ("quota",),
+        (((quota,), exhausted[quota]) for quota in QUOTAS),
+    )
+    if not names:
+        return
+    fullest = sorted(usage, key=lambda one: (one.used < one.limit, one.namespace, one.quota))[:MAX_NAMED]
+    labels = ("object_namespace", "quota")
+    used = [((one.namespace, one.quota), one.used) for one in fullest]
+    limits = [((one.namespace, one.quota), one.limit) for one in fullest]
+    yield _gauge("tieline_operator_quota_used", "What an organisation uses of a quota", labels, used)
+    yield _gauge("tieline_operator_quota_limit", "The quota of an organisation", labels, limits)
 
 
 def _package_jobs(jobs: Sequence[Object]) -> Iterable[Metric]:

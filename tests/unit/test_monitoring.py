@@ -39,6 +39,7 @@ from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.metrics import EngineCollector
 from tieline_operator.engine.stream_readings import EnvironmentReading, Survey
 from tieline_operator.metrics import Metrics as OperatorMetrics
+from tieline_operator.metrics import QuotaUsage
 from tieline_operator.workload.network_policies import HEALTH_PORT
 from tieline_protocol.event_streams import EventStreams
 
@@ -66,6 +67,7 @@ def _operator() -> CollectorRegistry:
         lambda: {"new": OrganisationClaim(id="01BX5ZZKBKACTAV9WEVGEMMVRZ", holder="acme")}
     )
     metrics.watch_package_jobs(list)
+    metrics.watch_quotas(lambda: [QuotaUsage(namespace="acme", quota="replicas", used=1, limit=1)])
     metrics.watch_refreshes(waiting=lambda: 0, late=lambda: 0)
     metrics.watch_notifications(lambda: 0)
     metrics.watch_stream_readers({"runs": lambda: 0})

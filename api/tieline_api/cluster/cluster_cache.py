@@ -33,6 +33,7 @@ from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
 from tieline_core.kubernetes import resources as kube
 from tieline_core.kubernetes.informer import strip_managed_fields
 from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.quotas import OrganisationQuotas, Quotas, quotas_of
 from tieline_core.systems import filled
 
 WORDS: Mapping[str, str] = {
@@ -319,6 +320,10 @@ class ClusterCache:
             return None
         of_user = found["spec"].get("endUserRef")
         return ActivationPlace(owner, found["spec"]["environment"], found if of_user else None)
+
+    def quotas(self, namespace: str, defaults: Quotas) -> OrganisationQuotas:
+        """The quotas of the organisation that a namespace is."""
+        return quotas_of(self.namespaces.get("", namespace), defaults)
 
     def serves(self, organisation: str) -> bool:
         """Whether this is an organisation that the API serves; ApiError 503 before the first sync."""

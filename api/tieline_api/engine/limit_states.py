@@ -12,43 +12,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from nats.js import JetStreamContext
-from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
-from nats.js.errors import APIError, NotFoundError
-
-from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
+from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.limit_store import LimitStore, SharedState
 from tieline_api.engine.requests import EngineRequests
 from tieline_api.errors import ApiError
 from tieline_common.backoff import jitter
 from tieline_common.bounded_dict import BoundedDict
 from tieline_core.engine.streams import LIMITS_STREAM
-from tieline_engine.refusals import WRONG_SEQUENCE
-from tieline_protocol.event_streams import EXPECTED_SEQUENCE
 from tieline_protocol.limit_coordinator import LimitState
 from tieline_protocol.request_limits import RequestLimits, SlotAnswer, SlotQuestion
 
 logger = logging.getLogger("tieline.engine")
 
-_MAX_BYTES = 32 << 20
-_MAX_AGE_SECONDS = 25 * 3600.0
-"""Longer than the longest period."""
-_REPLICAS = (3, 1)
-"""Of the stream, where the engine has so many servers."""
-_SECONDS = 1.5
 _TRIES = 8
 _PAUSE = 0.01
 _REMEMBERED = 10_000
 
 Asked = tuple[RequestLimits, SlotQuestion]
-
-
-@dataclass
-class _Memory:
-    """What this replica knows of a connection."""
-
-    state: bytes
-    sequence: int
-    """Of its message; 0 where there is none any more."""
 
 
 @dataclass(eq=False)
@@ -69,11 +49,11 @@ class LimitStates:
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._engine = engine
+        self._store = LimitStore(engine)
         self._wall = wall
         self._clock = clock
         self._clock_name = secrets.token_hex(4)
-        self._memories: BoundedDict[str, _Memory] = BoundedDict(_REMEMBERED)
+        self._memories: BoundedDict[str, SharedState] = BoundedDict(_REMEMBERED)
         self._batches: dict[str, _Batch] = {}
 
     async def ask(
@@ -117,13 +97,13 @@ class LimitStates:
     async def _written(self, subject: str, asked: Sequence[Asked]) -> list[SlotAnswer]:
         """The decisions, once they are stored."""
         for attempt in range(_TRIES):
-            memory = self._memories.get(subject) or await self._read(subject)
-            state = LimitState.from_bytes(memory.state) if memory.state else LimitState()
+            memory = self._memories.get(subject) or await self._store.read(subject)
+            state = LimitState.from_bytes(memory.content) if memory.content else LimitState()
             answers = [state.decide(limits, question, self._wall()) for limits, question in asked]
             content = state.to_bytes()
-            sequence = await self._store(subject, content, memory.sequence)
+            sequence = await self._store.store(subject, content, memory.sequence)
             if sequence:
-                self._memories[subject] = _Memory(content, sequence)
+                self._memories[subject] = SharedState(content, sequence)
                 now = self._clock()
                 return [replace(one, clock=self._clock_name, now=now) for one in answers]
             if attempt:
@@ -131,77 +111,18 @@ class LimitStates:
             await self._refresh(subject, memory)
         raise EngineUnavailableError
 
-    async def _refresh(self, subject: str, memory: _Memory) -> None:
+    async def _refresh(self, subject: str, memory: SharedState) -> None:
         """Take up what another replica has written; where that is gone, go on from what is remembered."""
-        found = await self._read(subject)
-        if not memory.state:
+        found = await self._store.read(subject)
+        if not memory.content:
             self._memories[subject] = found
             return
-        known = LimitState.from_bytes(memory.state)
-        if not found.state:
+        known = LimitState.from_bytes(memory.content)
+        if not found.content:
             known.epoch = secrets.token_hex(4)
-            self._memories[subject] = _Memory(known.to_bytes(), 0)
+            self._memories[subject] = SharedState(known.to_bytes(), 0)
             return
-        state = LimitState.from_bytes(found.state)
+        state = LimitState.from_bytes(found.content)
         if state.epoch != known.epoch:
             state.absorb(known)
-        self._memories[subject] = _Memory(state.to_bytes(), found.sequence)
-
-    async def _read(self, subject: str) -> _Memory:
-        async def read(jetstream: JetStreamContext) -> _Memory:
-            try:
-                found = await jetstream.get_last_msg(LIMITS_STREAM, subject)
-            except NotFoundError:
-                return _Memory(b"", 0)
-            return _Memory(found.data or b"", found.seq or 0)
-
-        return await self._engine.ask(read, seconds=_SECONDS)
-
-    async def _store(self, subject: str, content: bytes, sequence: int) -> int:
-        """The number of the new message; 0 where the last one is not the one with ``sequence``."""
-
-        async def store(jetstream: JetStreamContext) -> int:
-            try:
-                stored = await jetstream.publish(
-                    subject, content, timeout=_SECONDS, headers={EXPECTED_SEQUENCE: str(sequence)}
-                )
-            except APIError as error:
-                if error.err_code in WRONG_SEQUENCE:
-                    return 0
-                raise
-            return stored.seq
-
-        try:
-            return await self._engine.ask(store, seconds=_SECONDS)
-        except NoStreamError:
-            await self._make_stream()
-            return 0
-
-    async def _make_stream(self) -> None:
-        async def make(jetstream: JetStreamContext) -> None:
-            for replicas in _REPLICAS:
-                try:
-                    await jetstream.add_stream(_stream(replicas))
-                except APIError:
-                    if replicas == _REPLICAS[-1]:
-                        raise
-                else:
-                    logger.info("The event engine has a stream of limits, on %d servers", replicas)
-                    return
-
-        await self._engine.ask(make)
-
-
-def _stream(replicas: int) -> StreamConfig:
-    return StreamConfig(
-        name=LIMITS_STREAM,
-        subjects=[f"{LIMITS_STREAM}.>"],
-        storage=StorageType.MEMORY,
-        retention=RetentionPolicy.LIMITS,
-        discard=DiscardPolicy.OLD,
-        max_msgs_per_subject=1,
-        max_bytes=_MAX_BYTES,
-        max_age=_MAX_AGE_SECONDS,
-        num_replicas=replicas,
-        allow_direct=False,
-    )
+        self._memories[subject] = SharedState(state.to_bytes(), found.sequence)

@@ -35,6 +35,7 @@ from tieline_api.handlers import (
     project_logs,
     project_templates,
     projects,
+    quotas,
     releases,
     runs,
     schedules,
@@ -94,6 +95,7 @@ _MODULES = (
     notifications,
     api_keys,
     access,
+    quotas,
     watching,
 )
 

@@ -43,6 +43,7 @@ from tieline_api.views.project_lookup import (
     require_version,
     set_environment,
 )
+from tieline_api.views.quotas import require_place
 from tieline_core.identity.ids import new_id, object_id, object_name
 from tieline_core.objects import Object, ObjectView
 
@@ -184,6 +185,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply[rest.Pr
     platform, body = call.platform, call.body
     obj = require_project(call)
     environment = require_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    require_place(call, obj, environment)
     current = obj["spec"].get("labels") or {}
     labels = current if body.labels is None else body.labels
     if body.files is None:
@@ -299,6 +301,7 @@ async def deploy_version(call: Call[rest.DeployQuery, rest.DeployReason]) -> Rep
     obj = require_project(call)
     version = require_version(call, obj, call.path["version_id"])
     environment = require_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    require_place(call, obj, environment)
     files = await platform.files.of_version(version)
     labels = version["spec"].get("labels") or {}
     warnings = await refuse_unrunnable(platform, _candidate(call, obj, environment, files, labels))

@@ -86,6 +86,7 @@ class Dispatcher:
             self._admit(operation, request, caller.end_user)
         organisation, refused = await self._admitted(caller, operation, request.match_info)
         request[ORGANISATION] = organisation.id
+        await self._count(organisation)
         await self._catch_up(request, organisation)
         async with AsyncExitStack() as closing:
             upload = None
@@ -125,6 +126,13 @@ class Dispatcher:
         if revision := writes.header():
             response.headers[revisions.HEADER] = revision
         return response
+
+    async def _count(self, organisation: Organisation) -> None:
+        """ApiError 429 where the organisation sends more requests than its quota, over all replicas."""
+        platform = self._platform
+        if organisation.id:
+            quotas = platform.cluster.quotas(organisation.namespace, platform.settings.quotas).quotas
+            await platform.rate_quotas.hit(organisation.id, quotas.requests_per_second)
 
     def _recheck(
         self, operation: Operation, request: web.Request, caller: Caller, organisation: Organisation

@@ -36,6 +36,15 @@ _CANCELLED_TTL = "1h"
 _CANCELLED_SECONDS = 2.0
 
 
+async def require_room(platform: Dependencies, streams: EventStreams) -> None:
+    """ApiError where no event may be added: the environment is full, or the organisation publishes too many."""
+    await platform.waiting_limits.require_room(streams)
+    namespace = platform.cluster.namespace_of(streams.organisation)
+    if namespace is not None:
+        quotas = platform.cluster.quotas(namespace, platform.settings.quotas).quotas
+        await platform.event_quotas.hit(streams.organisation, quotas.events_per_second)
+
+
 async def publish(
     platform: Dependencies,
     streams: EventStreams,
@@ -64,7 +73,7 @@ async def store(
     """Stores an event; the record says for the history that it waits. Raises ApiError."""
     if len(payload) > MAX_EVENT_BYTES:
         raise errors.too_large("The payload of an event", limit=MAX_EVENT_BYTES)
-    await platform.waiting_limits.require_room(streams)
+    await require_room(platform, streams)
     environment = platform.environments.of(streams)
 
     def send() -> Awaitable[Published]:

@@ -7,6 +7,7 @@ from tieline_api import errors
 from tieline_api.dependencies import Dependencies
 from tieline_api.engine.requests import TIMEOUT
 from tieline_api.runs.model import Run
+from tieline_api.use_cases.waking import wake
 from tieline_core.engine.publisher import publish_waking
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams, hashed
@@ -59,6 +60,7 @@ async def send(
         lambda jetstream: publish_waking(jetstream, streams, metadata, sent.encode(), seconds=TIMEOUT),
         seconds=2 * TIMEOUT,
     )
+    await wake(platform, streams)
     logger.info(
         "Signal sent",
         extra={

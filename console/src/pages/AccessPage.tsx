@@ -3,6 +3,7 @@ import { useOrganisation } from "../app/organisation";
 import { ApiKeysCard } from "../components/ApiKeysCard";
 import { PageHead } from "../components/basics";
 import { ChangesCard } from "../components/Changes";
+import { QuotasCard } from "../components/QuotasCard";
 import { RolesCard } from "../components/RolesCard";
 
 export default function AccessPage() {
@@ -15,6 +16,7 @@ export default function AccessPage() {
         </Link>
       </PageHead>
       <ApiKeysCard />
+      <QuotasCard />
       <div className="split">
         <RolesCard />
         <ChangesCard />

@@ -33,8 +33,15 @@ class StreamFacts:
     consumers: int
     oldest: datetime | None
     """When the first message that it still has was stored."""
-    fill: float = 0.0
-    """The share of the bytes it may take that it takes; 0 without a limit."""
+    stored: int = 0
+    """Bytes that it takes."""
+    limit: int = 0
+    """Bytes that it may take; 0 without a limit."""
+
+    @property
+    def fill(self) -> float:
+        """The share of the bytes it may take that it takes; 0 without a limit."""
+        return self.stored / self.limit if self.limit else 0.0
 
     @property
     def revision(self) -> tuple[int, int]:
@@ -138,16 +145,15 @@ def _facts(account: str, stream: Mapping[str, Any]) -> StreamFacts:
         last_sequence=int(state["last_seq"]),
         consumers=int(state.get("consumer_count", 0)),
         oldest=_time(state["first_ts"]) if messages else None,
-        fill=_fill(config, int(state.get("bytes", 0))),
+        stored=int(state.get("bytes", 0)),
+        limit=_limit(config),
     )
 
 
-def _fill(config: Mapping[str, Any], stored: int) -> float:
-    """How full a stream is, by JetStream's own limit or by the one that publishers keep."""
+def _limit(config: Mapping[str, Any]) -> int:
+    """JetStream's own limit of a stream, or the one that publishers keep."""
     limit = int(config.get("max_bytes", 0))
-    if limit <= 0:
-        limit = publishers_limit(config)
-    return stored / limit if limit > 0 else 0.0
+    return limit if limit > 0 else publishers_limit(config)
 
 
 def _time(text: str) -> datetime:

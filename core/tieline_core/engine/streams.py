@@ -13,6 +13,7 @@ from nats.js.errors import BadRequestError, NotFoundError
 
 from tieline_core.engine.claims import AccountLimits
 from tieline_protocol.event_streams import (
+    EVENTS_PER_SECOND,
     LEASE_SECONDS,
     MAX_BYTES,
     MAX_HISTORY_BYTES,
@@ -33,6 +34,10 @@ _METADATA = "tieline.dev/"
 SETTINGS = f"{_METADATA}settings"
 """The metadata of a stream with the fingerprint of what it and its account were made from."""
 _FINGERPRINT = 16
+DIVISORS = (1, 2, 4, 8, 16)
+"""By which limits are made smaller where streams have to share."""
+_SMALLEST_BYTES = 16 << 20
+"""The largest message fits into it."""
 _MAX_CONNECTIONS = 120
 _SPARE_CONNECTIONS = 18
 """For replicas of the API, for operator and backups, and for those that the servers have not noticed to be gone."""
@@ -70,9 +75,34 @@ class StreamLimits:
     """Of decisions about an organisation's issues."""
     packages_bytes: int = 2 << 30
     """Of the packages of an organisation's projects; a full one refuses what is new."""
+    events_per_second: int = 0
+    """That an organisation may publish in all its environments; 0 is no quota."""
     replicas: int = 1
     lease: timedelta = timedelta(seconds=LEASE_SECONDS)
     """After this long without a sign of life, a pod's events are handed to another one."""
+
+    @property
+    def environment_bytes(self) -> int:
+        """What the streams of an environment may take together."""
+        return self.queue_bytes + self.later_bytes + self.runs_bytes + self.dead_letters_bytes
+
+    def organisation_bytes(self, *, packages: bool) -> int:
+        """What the streams of an organisation itself may take together; ``packages``: with that of packages."""
+        kept = (
+            self.history_bytes
+            + self.direct_bytes
+            + self.state_bytes
+            + self.schedules_bytes
+            + self.issues_bytes
+        )
+        return kept + (self.packages_bytes if packages else 0)
+
+    def divided(self, divisor: int) -> "StreamLimits":
+        """The limits with a part of the bytes, and room for the largest message in each stream."""
+        sizes = {one.name: getattr(self, one.name) for one in fields(self) if one.name.endswith("_bytes")}
+        return replace(
+            self, **{name: max(min(size, _SMALLEST_BYTES), size // divisor) for name, size in sizes.items()}
+        )
 
 
 class ForeignStreamError(Exception):
@@ -150,7 +180,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             allow_msg_schedules=True,
             duplicate_window=_DUPLICATES.total_seconds(),
             allow_rollup_hdrs=True,
-            metadata={MAX_BYTES: str(limits.later_bytes)},
+            metadata=_for_publishers(limits),
         ),
         StreamConfig(
             name=streams.runs,
@@ -175,6 +205,12 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             max_age=limits.dead_letters_age.total_seconds(),
         ),
     )
+
+
+def _for_publishers(limits: StreamLimits) -> dict[str, str]:
+    """What publishers keep to, because JetStream does not."""
+    quota = {EVENTS_PER_SECOND: str(limits.events_per_second)} if limits.events_per_second else {}
+    return {MAX_BYTES: str(limits.later_bytes), **quota}
 
 
 def history_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamConfig]:

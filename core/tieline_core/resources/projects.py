@@ -371,6 +371,8 @@ class EnvironmentStatus(Shape):
     """Age of the oldest queued event in minutes, rounded down to a power of ten."""
     dead_letters: Annotated[int, Field(ge=0)] = 0
     """Number of dead letters, rounded down to a power of ten."""
+    engine_bytes: Annotated[int, Field(ge=0)] = 0
+    """Bytes that its streams may take in the event engine."""
     public_url: Annotated[str, StringConstraints(max_length=2048)] = ""
     """URL of its webhooks."""
     created_at: Timestamp

@@ -6,14 +6,13 @@ last applied manifest, which ``stamped`` puts on it.
 """
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
 
 from tieline_core.kubernetes.managed_fields import Path
+from tieline_core.kubernetes.quantities import amount
 
 APPLIED_ANNOTATION = "tieline.dev/applied"
 _HASH = 16
@@ -27,19 +26,6 @@ _MERGED_BY = {
     "volumeMounts": "mountPath",
     "ownerReferences": "uid",
 }
-_SUFFIXES = {
-    "": Decimal(1),
-    "m": Decimal("0.001"),
-    "k": Decimal(10**3),
-    "M": Decimal(10**6),
-    "G": Decimal(10**9),
-    "T": Decimal(10**12),
-    "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20),
-    "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40),
-}
-_QUANTITY = re.compile(r"([0-9.]+)([a-zA-Z]*)")
 _QUANTITY_PARENTS = frozenset({"requests", "limits", "hard"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit"})
 
@@ -127,18 +113,3 @@ def _is_empty(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(_is_empty(item) for item in value.values())
     return value in (None, "", [], False, 0)
-
-
-def amount(value: Any) -> Decimal | None:
-    """The value of a Kubernetes quantity; None for what is none.
-
-    >>> amount("500m") == amount(0.5)
-    True
-    """
-    match = _QUANTITY.fullmatch(str(value))
-    if match is None or match[2] not in _SUFFIXES:
-        return None
-    try:
-        return Decimal(match[1]) * _SUFFIXES[match[2]]
-    except InvalidOperation:
-        return None

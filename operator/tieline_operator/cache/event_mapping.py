@@ -14,6 +14,7 @@ from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources import CredentialGrant
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.quotas import quotas_annotation
 from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Key, Object
 from tieline_operator.cache.cluster_cache import Listers
@@ -128,7 +129,8 @@ def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
     """What others use of a namespace or of one of our own objects; changes of anything else enqueue nothing."""
     if resource == r.NAMESPACES:
         # Which organisation it is depends on the id that it carries, and on its age where nothing is recorded.
-        return labelled_id(obj), obj["metadata"]["creationTimestamp"], placement_annotation(obj)
+        created = obj["metadata"]["creationTimestamp"]
+        return labelled_id(obj), created, placement_annotation(obj), quotas_annotation(obj)
     # Nothing depends on the condition of a Project, which changes most often.
     condition = (find_condition(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})

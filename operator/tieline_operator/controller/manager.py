@@ -50,6 +50,7 @@ from tieline_operator.notifications.schedule_records import ScheduleRecords
 from tieline_operator.notifications.service import NotificationService
 from tieline_operator.queues.workqueue import WorkQueue
 from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.project.quota_grants import quota_usage
 from tieline_operator.reconcilers.project.released_ids import ReleasedIds
 from tieline_operator.sources.artifact_files import ArtifactFiles
 from tieline_operator.sources.artifacts import ArtifactDownloader
@@ -153,6 +154,7 @@ class Manager:
         )
         metrics.watch_objects(lambda: {kind: self.cache[kind].list() for kind in PRIMARY_RESOURCES})
         metrics.watch_package_jobs(self.cache[JOBS].list)
+        metrics.watch_quotas(lambda: quota_usage(self.cache, config.quotas))
         metrics.watch_organisations(lambda: duplicates(self.cache))
         self._duplicates = DuplicateOrganisationLog(self.cache, self._post_about_namespace)
         self._recorder = OrganisationRecorder(

@@ -77,6 +77,11 @@ class EngineCollector(Collector):
             "Environments and organisations whose streams the engine refuses",
             self._state.failed,
         )
+        yield _gauge(
+            "tieline_operator_engine_reserved_bytes",
+            "Bytes that all streams may take together",
+            survey.reserved,
+        )
         yield from self._readings(survey)
 
     def _readings(self, survey: Survey) -> Iterable[GaugeMetricFamily]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.stream_readings import EnvironmentReading, age
+from tieline_operator.workload.pods import Failure
 
 QUIET_SECONDS = 60.0
 """Between two changes of an environment's level."""
@@ -19,6 +20,10 @@ class QueueLevel:
     dead_letters: int = 0
     oldest_minutes: int = 0
     """How long the oldest event in the queue has been there; 0 for less than a minute."""
+    engine_bytes: int = 0
+    """Bytes that its streams may take together, exactly: they change rarely."""
+    refusal: Failure | None = None
+    """Why it has no streams though it needs some."""
 
 
 EMPTY = QueueLevel()
@@ -41,6 +46,8 @@ class QueueLevels:
                 _rounded(reading.queued + reading.waiting),
                 _rounded(reading.dead_letters),
                 _rounded(int(age(reading.oldest) // 60)),
+                reading.engine_bytes,
+                reading.refusal,
             )
             before, since = self._levels.get(key, (None, float("-inf")))
             if level != before and now - since >= QUIET_SECONDS:

@@ -73,6 +73,8 @@ class EngineService:
         self._streams = StreamReconciler(
             cache,
             config.stream_limits,
+            quotas=config.quotas,
+            volume=config.engine_volume,
             system=lambda: self._connection.client,
             keys=lambda: None if self._keys.streams_kept else self._keys.keys,
             namespaces=config.namespaces,

@@ -25,7 +25,7 @@ class StreamDemand:
         """The account from which the ids of the others follow."""
         self._by_account: Mapping[str, tuple[StreamKey, EventStreams]] = {}
 
-    def __contains__(self, streams: EventStreams) -> bool:
+    def __contains__(self, streams: EventStreams | None) -> bool:
         return streams in self._needed
 
     def client_connected(self, signer: AccountSigner, account: str, client: str) -> StreamKey | None:

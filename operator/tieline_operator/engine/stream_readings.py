@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from tieline_core.engine.accounts import StreamFacts
 from tieline_operator.engine.desired_streams import StreamKey
+from tieline_operator.workload.pods import Failure
 from tieline_protocol.event_streams import EventStreams
 
 
@@ -22,6 +23,10 @@ class EnvironmentReading:
     """When the first message in its queue was stored."""
     fill: float = 0.0
     """How full the fullest of its streams is: 1 is full."""
+    engine_bytes: int = 0
+    """Bytes that its streams may take together."""
+    refusal: Failure | None = None
+    """Why it has no streams though it needs some."""
 
 
 NOTHING = EnvironmentReading(queued=0, waiting=0, dead_letters=0, oldest=None)
@@ -41,6 +46,8 @@ class Survey:
     missing: int = 0
     foreign: int = 0
     """Streams of the account that belong to nobody or to other installations."""
+    reserved: int = 0
+    """Bytes that all streams may take together."""
 
 
 def reading_of(streams: EventStreams, found: Mapping[str, StreamFacts]) -> EnvironmentReading | None:
@@ -53,6 +60,7 @@ def reading_of(streams: EventStreams, found: Mapping[str, StreamFacts]) -> Envir
         dead_letters=found[streams.dead_letters].messages,
         oldest=found[streams.queue].oldest,
         fill=max(found[name].fill for name in streams.names),
+        engine_bytes=sum(found[name].limit for name in streams.names),
     )
 
 

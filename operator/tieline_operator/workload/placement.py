@@ -7,6 +7,8 @@ from typing import Any
 
 from tieline_core.credentials.validation.secret_facts import SecretFacts
 from tieline_core.credentials.validation.variable_findings import is_opened, key_problem, secret_problem
+from tieline_core.kubernetes.quantities import amount
+from tieline_core.resources.namespace_policies import PolicyError
 from tieline_core.resources.placement import (
     Placement,
     PlacementPolicy,
@@ -16,10 +18,8 @@ from tieline_core.resources.placement import (
     VolumeMount,
 )
 from tieline_core.resources.projects import Runtime, merged_fields
-from tieline_operator.apply.diff import amount
 from tieline_operator.workload.placement_policy import (
     PLACEMENT_ANNOTATION,
-    PolicyError,
     allows,
     read_policy,
 )

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from tieline_core.identity.names import TOKEN_AUDIENCE, VERSION_ANNOTATION, engine_credentials_name
+from tieline_core.kubernetes.quantities import amount
 from tieline_core.resources.placement import PodMetadata
 from tieline_core.resources.projects import FilesConfigMap, Runtime
-from tieline_operator.apply.diff import amount
 from tieline_operator.apply.plan import Manifest
 from tieline_operator.workload import pod_placement
 from tieline_operator.workload.inputs import Packages, Workload

@@ -20,6 +20,7 @@ from tieline.cli.commands import (
     login,
     logs,
     new_project,
+    organisations,
     packages,
     releases,
     runs,
@@ -89,6 +90,7 @@ systems.systems.command("add")(catalogue.add)
 systems.systems.command("search")(catalogue.search)
 app.add_typer(connections.connections, name="connections", rich_help_panel=MANAGE)
 app.add_typer(users.users, name="users", rich_help_panel=MANAGE)
+app.add_typer(organisations.organisation, name="org", rich_help_panel=MANAGE)
 connections.connections.command("connect")(connect.connect)
 app.add_typer(connectors.connectors, name="connectors", rich_help_panel=MANAGE)
 app.command("api", rich_help_panel=MANAGE)(tools.api)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from tieline.emulator.facts import AnswerFacts, ProviderFacts
 from tieline.emulator.grants import Grants, Token
@@ -194,7 +195,12 @@ class Api:
         step = section(self.scheme.raw if self.scheme else {}, "afterToken")
         if not step or asked.method != str(step.get("method") or "GET"):
             return False
-        return Endpoint.of(str(step["url"])).match(asked.url) is not None
+        url = str(step["url"])
+        # The same path without them may be a list.
+        wanted = [one for one in parse_qsl(urlsplit(url).query) if "{" not in one[1]]
+        return Endpoint.of(url).match(asked.url) is not None and all(
+            asked.url.query.get(name) == value for name, value in wanted
+        )
 
     # Forms of answers
 

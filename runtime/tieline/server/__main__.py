@@ -102,7 +102,9 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
         configuration.outcomes = outcomes = wiring.outcomes_of(settings, to_api)
         users = wiring.users_of(settings, configuration, to_api)
         documents = wiring.documents_of(settings, to_api)
-        events = event_server(settings, tasks, wiring.run_reports_of(settings, to_api))
+        events = event_server(
+            settings, tasks, wiring.run_reports_of(settings, to_api), wiring.platform_of(settings, to_api)
+        )
         runner = Runner(
             limits=wiring.limits_of(settings),
             configuration=configuration,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from tieline.configuration.pod_api import PodApi
 from tieline.errors import ConfigurationError, reason
 from tieline.events.deferred import DeferredQueue
 from tieline.events.history import HistoryWriter
@@ -204,11 +205,13 @@ class EventServer:
         }
 
 
-def event_server(settings: Settings, tasks: Tasks, reports: RunReports | None = None) -> EventServer:
+def event_server(
+    settings: Settings, tasks: Tasks, reports: RunReports | None = None, api: PodApi | None = None
+) -> EventServer:
     """With the engine in a pod, and with memory on one's own machine. Raises ConfigurationError."""
     if settings.engine_urls:
         return EventServer(
-            tasks, DeferredQueue(), settings.version, lambda: _loaded_engine(settings), reports
+            tasks, DeferredQueue(), settings.version, lambda: _loaded_engine(settings, api), reports
         )
     if settings.connections_file is not None or settings.api_url is None:
         return EventServer(tasks, _local_queue(settings, tasks), settings.version)
@@ -218,7 +221,7 @@ def event_server(settings: Settings, tasks: Tasks, reports: RunReports | None = 
     )
 
 
-def _loaded_engine(settings: Settings) -> "tuple[EngineQueue, NewStreams]":
+def _loaded_engine(settings: Settings, api: PodApi | None) -> "tuple[EngineQueue, NewStreams]":
     # NATS' client takes a tenth of a start, and 3 MiB: pods that do not use the event engine do without it.
     from tieline.events.engine.connection import EngineConnection  # noqa: PLC0415
     from tieline.events.engine.new_streams import NewStreams  # noqa: PLC0415
@@ -228,7 +231,7 @@ def _loaded_engine(settings: Settings) -> "tuple[EngineQueue, NewStreams]":
     connection = EngineConnection(
         urls=settings.engine_urls, credentials_file=settings.engine_credentials_file, streams=streams
     )
-    return EngineQueue(connection, lease=settings.event_lease), NewStreams(connection)
+    return EngineQueue(connection, lease=settings.event_lease, api=api), NewStreams(connection)
 
 
 def _local_queue(settings: Settings, tasks: Tasks) -> MemoryQueue:

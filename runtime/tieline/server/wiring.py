@@ -97,7 +97,7 @@ def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents
 
 
 def platform_of(settings: Settings, client: aiohttp.ClientSession) -> PodApi | None:
-    """The API that the code's schedules are registered with; None at one's own desk."""
+    """The API, for the code's schedules and the quota of events; None at one's own desk."""
     if settings.connections_file is not None or settings.api_url is None:
         return None
     return PodApi(client, settings.api_url, settings.token_file)

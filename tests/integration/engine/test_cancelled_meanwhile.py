@@ -136,6 +136,7 @@ async def stage(engine: NatsServer, tmp_path: Path) -> AsyncIterator[Stage]:
                 engine=one.engine,
                 environments=one.environments,
                 waiting_limits=WaitingLimits(one.environments),
+                cluster=SimpleNamespace(namespace_of=lambda _organisation: None),
                 runs=one.history,
             ),
         )

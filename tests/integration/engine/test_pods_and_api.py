@@ -73,6 +73,7 @@ class Platform:
                 engine=one.engine,
                 environments=one.environments,
                 waiting_limits=WaitingLimits(one.environments),
+                cluster=SimpleNamespace(namespace_of=lambda _organisation: None),
                 runs=one.history,
             ),
         )

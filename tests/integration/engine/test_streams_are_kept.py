@@ -36,6 +36,7 @@ from tieline_core.identity.ids import environment_id, new_id, object_id
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
 from tieline_core.kubernetes import Change
 from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, PROJECTS
+from tieline_core.resources.quotas import NO_QUOTAS, Quotas
 from tieline_operator.engine.connection import EngineConnection
 from tieline_operator.engine.desired_streams import StreamKey, organisation_stream_names
 from tieline_operator.engine.keys import EngineKeys
@@ -61,6 +62,7 @@ class Operator:
         release: str = "ours",
         namespaces: tuple[str, ...] = (),
         healthy: bool = True,
+        quotas: Quotas = NO_QUOTAS,
     ) -> None:
         self.cluster = FakeCluster()
         self.cluster.put(NAMESPACES, namespace())
@@ -72,6 +74,7 @@ class Operator:
         self.streams = StreamReconciler(
             self.cluster,
             LIMITS,
+            quotas=quotas,
             system=lambda: self.connection.client,
             keys=self._keys,
             namespaces=namespaces,
@@ -247,6 +250,32 @@ async def test_a_pod_that_connected_while_no_operator_was_there_gets_streams_whe
 
         await until("its streams", there)
     await pod.close()
+
+
+async def test_streams_shrink_and_are_then_refused_at_the_quota(engine: NatsServer) -> None:
+    own = LIMITS.divided(16).organisation_bytes(packages=False)
+    quota = own + LIMITS.divided(16).environment_bytes
+    async with Operator(engine, quotas=Quotas(engine_storage=quota)).at_work() as operator:
+        await until("connected", lambda: operator.connection.client)
+        first = operator.deploy("one")
+
+        async def there() -> bool:
+            return set(first.names) <= await names(engine)
+
+        await until("its streams", there)
+        second = operator.deploy("two")
+        key = StreamKey(NAMESPACE, "two-production-engine")
+
+        async def refused() -> bool:
+            await operator.streams.survey()
+            reading = operator.streams.survey_result.environments.get(key)
+            return reading is not None and reading.refusal is not None
+
+        await until("the refusal", refused)
+        assert not set(second.names) & await names(engine)
+        survey = operator.streams.survey_result
+        assert survey.reserved <= quota
+        assert survey.environments[StreamKey(NAMESPACE, "one-production-engine")].engine_bytes <= quota - own
 
 
 async def test_the_api_gets_streams_for_what_it_publishes_and_other_clients_get_none(

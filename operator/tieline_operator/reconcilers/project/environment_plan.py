@@ -34,6 +34,8 @@ from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN
 from tieline_operator.reconcilers.project.environment_status import ActualEnvironment, DesiredEnvironment
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
 from tieline_operator.reconcilers.project.packages import NO_PACKAGES, PackagePlan, plan_packages
+from tieline_operator.reconcilers.project.quota_grants import RECHECK_SECONDS as QUOTA_RECHECK_SECONDS
+from tieline_operator.reconcilers.project.quota_grants import Grant, pods_wanted
 from tieline_operator.reconcilers.project.releases import Deploy
 from tieline_operator.reconcilers.project.scaling import ObservedWork, decide
 from tieline_operator.workload import manifests
@@ -88,6 +90,8 @@ class EnvironmentPlan:
     """Seconds after which a deploy has failed for something that is not there."""
     scaling_recheck: float | None = None
     """Seconds until it may be time to sleep or to wake."""
+    quota_recheck: float | None = None
+    """Seconds until it is looked again for what other environments have left of a quota."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +128,26 @@ def plan_environment(
         return EnvironmentPlan(desired=desired, actual=actual, children=(shown,), deletions=gone)
     target = _target(observed, environment, spec, current)
     workload = _workload(observed, environment, spec)
+    grant = observed.grants.get(spec.name) or Grant(replicas=workload.replicas)
+    if grant.refusal:
+        desired = replace(
+            desired,
+            suspended=spec.suspended,
+            version=target.name,
+            digest=target.version.spec.digest if target.version else "",
+            problem=grant.refusal,
+        )
+        return EnvironmentPlan(
+            desired=desired,
+            actual=actual,
+            children=(_environment_child(environment, workload),),
+            quota_recheck=QUOTA_RECHECK_SECONDS,
+        )
     variables = _secret_variables(observed, environment, workload)
     placement = _pod_placement(observed, environment, workload)
     workload = replace(
         workload,
+        replicas=grant.replicas,
         secret_variables=variables.given,
         placement=placement.effective,
         mounted_secrets=placement.secrets,
@@ -136,6 +156,8 @@ def plan_environment(
         target = replace(target, problem=Failure(VARIABLE_MISSING, variables.problem))
     if placement.problems and not target.problem:
         target = replace(target, problem=Failure(PLACEMENT_REFUSED, placement.problem))
+    if grant.shortage and not grant.replicas and not target.problem:
+        target = replace(target, problem=grant.shortage)
     if environment.address_conflict and not target.problem:
         target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
     late_after = _late_after(target, actual.previous, now)
@@ -144,6 +166,7 @@ def plan_environment(
         workload = replace(workload, replicas=0)
     else:
         sleep = replace(sleep, asleep=False)
+    queue_level = _queue_level(observed, environment, spec.name)
     desired = replace(
         desired,
         suspended=spec.suspended,
@@ -154,8 +177,8 @@ def plan_environment(
         problem=target.problem,
         is_late=late_after is not None,
         waiting=target.waiting,
-        connection_problem=environment.connection_problem,
-        queue_level=_queue_level(observed, environment, spec.name),
+        connection_problem=environment.connection_problem or grant.shortage or queue_level.refusal,
+        queue_level=queue_level,
         public_url="" if environment.address_conflict else workload.public_url,
         deploy=_deploy(observed, environment, spec, target),
     )
@@ -163,7 +186,11 @@ def plan_environment(
         observed,
         environment,
         EnvironmentPlan(
-            desired=desired, actual=actual, late_after=late_after, scaling_recheck=sleep.recheck_after
+            desired=desired,
+            actual=actual,
+            late_after=late_after,
+            scaling_recheck=sleep.recheck_after,
+            quota_recheck=QUOTA_RECHECK_SECONDS if grant.shortage else None,
         ),
         workload,
         target,
@@ -411,7 +438,6 @@ def _late_after(target: Target, previous: EnvironmentStatus | None, now: datetim
 def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
     project, config = observed.project, observed.config
     runtime = merged_runtime(project.spec.runtime, spec.runtime)
-    replicas = _scaled(environment) if runtime.replicas is None else runtime.replicas
     identifier = environment_id(project.id, spec.name)
     name = environment.workload
     return Workload(
@@ -428,7 +454,7 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
         packages_image=config.runtime_image,
         architecture=config.packages_architecture,
         pull_secrets=config.image_pull_secrets,
-        replicas=0 if spec.suspended else replicas,
+        replicas=pods_wanted(runtime.replicas, suspended=spec.suspended, environment=environment.environment),
         api_url=config.api_url,
         api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
         otlp_endpoint=config.otlp_endpoint,
@@ -449,14 +475,6 @@ def _environment_child(environment: ObservedEnvironment, workload: Workload) -> 
     return Child(
         resource=r.ENVIRONMENTS, desired=manifests.environment(workload), actual=environment.environment
     )
-
-
-def _scaled(environment: ObservedEnvironment) -> int:
-    """The number of pods that somebody has set on the Environment."""
-    if environment.environment is None:
-        return 1
-    replicas: int = environment.environment["spec"].get("replicas", 1)
-    return replicas
 
 
 def _observed_work(
@@ -535,7 +553,9 @@ def _queue_level(observed: ObservedProject, environment: ObservedEnvironment, na
         return environment.queue_level
     if previous is None:
         return EMPTY
-    return QueueLevel(previous.queued, previous.dead_letters, previous.oldest_queued_minutes)
+    return QueueLevel(
+        previous.queued, previous.dead_letters, previous.oldest_queued_minutes, previous.engine_bytes
+    )
 
 
 def public_url(

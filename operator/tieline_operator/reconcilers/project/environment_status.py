@@ -158,6 +158,7 @@ def status_of(
         "queued": desired.queue_level.queued or None,
         "oldestQueuedMinutes": desired.queue_level.oldest_minutes or None,
         "deadLetters": desired.queue_level.dead_letters or None,
+        "engineBytes": desired.queue_level.engine_bytes or None,
         "publicUrl": desired.public_url,
         "createdAt": format_time(previous.created_at) if previous else moment,
         "updatedAt": format_time(previous.updated_at) if previous and same else moment,

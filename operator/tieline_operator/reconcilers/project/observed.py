@@ -20,6 +20,7 @@ from tieline_operator.config import Config
 from tieline_operator.engine.environment_work import EnvironmentWork
 from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.project.packages import ObservedPackages
+from tieline_operator.reconcilers.project.quota_grants import Grant
 from tieline_operator.reconcilers.project.version_selection import VersionSelection
 from tieline_operator.workload.pods import Failure
 
@@ -100,6 +101,8 @@ class ObservedProject:
     """The addresses of the API's pods, which answer for environments without pods."""
     placement_policy: str = ""
     """What an administrator sets about the organisation's pods, as the annotation of its Namespace has it."""
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    """What its environments get of the organisation's quotas, by name; none where nothing is limited."""
     connector: Object | None = None
     """The project's connector."""
     packages: ObservedPackages = field(default_factory=ObservedPackages)

@@ -58,6 +58,7 @@ class _Environment:
             self.planned.packages_recheck,
             self.planned.late_after,
             self.planned.scaling_recheck,
+            self.planned.quota_recheck,
         )
 
 

@@ -46,6 +46,7 @@ from tieline_core.project_files.checker import Analysis
 from tieline_core.project_files.config_maps import FilesMissing
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.parsed_cache import PROJECT, VERSION
+from tieline_core.resources.quotas import quotas_of
 from tieline_core.resources.releases import MAX_RELEASE_TEXT
 from tieline_operator.apply.conditions import find_condition, has_failed, is_terminating
 from tieline_operator.apply.ownership import may_write
@@ -69,6 +70,7 @@ from tieline_operator.reconcilers.project.observed import (
 )
 from tieline_operator.reconcilers.project.packages import ObservedPackages
 from tieline_operator.reconcilers.project.plan import plan
+from tieline_operator.reconcilers.project.quota_grants import Grant, claims_in, grants
 from tieline_operator.reconcilers.project.released_ids import ReleasedIds
 from tieline_operator.reconcilers.project.version_selection import (
     VersionSelection,
@@ -176,6 +178,7 @@ class ProjectReconciler:
             secrets=await secret_facts(cache, cache[SECRETS], namespace, _secrets_of_code(project)),
             activators=ready_addresses(cache[API_ENDPOINTS].list()),
             placement_policy=placement_annotation(cache[NAMESPACES].get(None, namespace)),
+            grants=self._grants(cache, namespace, name),
             connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
             packages=self._packages(cache, namespace, label, versions),
             applied_by=applied_by(obj)[:MAX_RELEASE_TEXT],
@@ -183,6 +186,14 @@ class ProjectReconciler:
                 cache, project, label, {name: item.workload for name, item in environments.items()}
             ),
         )
+
+    def _grants(self, cache: ClusterCache, namespace: str, project: str) -> Mapping[str, Grant]:
+        organisation = quotas_of(cache[NAMESPACES].get(None, namespace), self._config.quotas)
+        quotas = organisation.quotas
+        if (quotas.environments, quotas.replicas) == (None, None) and not organisation.problem:
+            return {}
+        found = grants(organisation, list(claims_in(cache, namespace)))
+        return {name: grant for (owner, name), grant in found.items() if owner == project}
 
     def _packages(
         self, cache: ClusterCache, namespace: str, label: str, versions: Sequence[ProjectVersion]

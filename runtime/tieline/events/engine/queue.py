@@ -12,9 +12,11 @@ from typing import Any
 import nats.errors
 from nats.aio.msg import Msg
 
+from tieline.configuration.pod_api import PodApi
 from tieline.errors import reason
 from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.deliveries import Lease, Leases
+from tieline.events.engine.event_rate import EventRate
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.pull import Puller
 from tieline.events.engine.run_storage import RELEASED
@@ -40,13 +42,15 @@ class EngineQueue(EngineStorage):
         connection: EngineConnection,
         *,
         lease: float = LEASE_SECONDS,
+        api: PodApi | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``lease`` is the consumers' ack wait in seconds."""
+        """``lease`` is the consumers' ack wait in seconds. ``api`` is asked where there is a quota of events."""
         super().__init__(connection, clock=clock)
         self.leases = Leases(connection, seconds=lease)
         self.keys = KeyedEvents(self, self.leases)
         self._limit = WaitingLimit(connection)
+        self._rate = EventRate(api)
         self._handle: DeliveryHandler = _nobody
         self._running: set[asyncio.Task[None]] = set()
         self._pullers: tuple[Puller, ...] = ()
@@ -60,6 +64,7 @@ class EngineQueue(EngineStorage):
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """See EventQueue."""
         await self._limit.check()
+        await self._rate.check(self._limit.events_per_second)
         placed = placement(self.streams, metadata, until=until)
         if placed.twin is not None and await self.accepted_before(placed.twin):
             return False

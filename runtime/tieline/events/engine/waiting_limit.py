@@ -7,7 +7,7 @@ from typing import Any
 
 from tieline.events.engine.connection import EngineConnection, RefusedByEngineError
 from tieline.events.queue import EventsUnavailableError, QueueFullError
-from tieline_engine.streams import is_waiting_full, publishers_limit
+from tieline_engine.streams import events_quota, is_waiting_full, publishers_limit
 
 _ASK_SECONDS = 10.0
 
@@ -25,6 +25,8 @@ class WaitingLimit:
         self._ask_at = 0.0
         self._known_until = 0.0
         self._refusal: str | None = None
+        self.events_per_second = 0
+        """The organisation's quota, which is kept beside the bound; 0 where there is none."""
 
     async def check(self) -> None:
         """Raises QueueFullError. Asks the engine at most every ten seconds, and not while nobody publishes.
@@ -50,6 +52,7 @@ class WaitingLimit:
                 self._refusal = None
             return
         self._known_until = self._clock() + 2 * _ASK_SECONDS
+        self.events_per_second = events_quota(info["config"])
         self._refusal = _refusal(info) if is_waiting_full(info) else None
 
 

@@ -86,12 +86,8 @@ class _Api:
     @property
     def platform(self) -> Dependencies:
         environments = SimpleNamespace(of=lambda _streams: cast(EngineRequests, self))
-        parts = SimpleNamespace(
-            environments=environments,
-            waiting_limits=self,
-            runs=self,
-            cluster=SimpleNamespace(namespace_of=lambda _organisation: None),
-        )
+        cluster = SimpleNamespace(namespace_of=lambda _organisation: None)
+        parts = SimpleNamespace(environments=environments, waiting_limits=self, runs=self, cluster=cluster)
         return cast(Dependencies, parts)
 
 

@@ -40,7 +40,7 @@ def scraped(*, names: bool) -> str:
         metadata = {"name": f"{project}-engine", "namespace": NAMESPACE, "labels": labels}
         cluster.put(ENGINE_SECRETS, {"metadata": metadata})
         environments[StreamKey(NAMESPACE, f"{project}-engine")] = found
-    survey = Survey(environments=environments, streams=7, missing=1, foreign=4)
+    survey = Survey(environments=environments, streams=7, missing=1, foreign=4, reserved=512)
     registry = CollectorRegistry()
     registry.register(EngineCollector(State(survey), cluster, names=names))
     return generate_latest(registry).decode()
@@ -54,6 +54,7 @@ def test_without_names_there_are_totals_and_the_oldest() -> None:
         "tieline_operator_engine_failed 2.0",
         'tieline_operator_engine_streams{state="missing"} 1.0',
         'tieline_operator_engine_streams{state="foreign"} 4.0',
+        "tieline_operator_engine_reserved_bytes 512.0",
         "tieline_operator_engine_queued 7.0",
         "tieline_operator_engine_waiting 2.0",
         "tieline_operator_engine_dead_letters 4.0",

@@ -10,13 +10,14 @@ import pytest
 from tests.unit.operator.workload.test_manifests import pod_template, workload
 from tieline_core.credentials.exposure import Exposure
 from tieline_core.credentials.validation.secret_facts import SecretFacts, ValueFacts
+from tieline_core.resources.namespace_policies import PolicyError
 from tieline_core.resources.placement import Placement, Toleration
 from tieline_core.resources.projects import Runtime
 from tieline_operator.workload import packages
 from tieline_operator.workload.inputs import merged_runtime
 from tieline_operator.workload.packages import LockFile
 from tieline_operator.workload.placement import PodPlacement, pod_placement
-from tieline_operator.workload.placement_policy import PolicyError, allows, read_policy
+from tieline_operator.workload.placement_policy import allows, read_policy
 
 OPENED = SecretFacts(
     name="login",
