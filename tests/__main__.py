@@ -28,7 +28,20 @@ from tests.harness.session.stages import SLOW
 
 _COVERED = ("coverage", "run", "-m") if os.environ.get("TIELINE_COVERAGE") else ()
 NO_VARIABLES: Mapping[str, str] = {}
-_HALF = tuple(f"tests/unit/{folder}" for folder in ("api", "connectors", "kubernetes", "oauth", "operator"))
+_HALF = tuple(
+    f"tests/unit/{folder}"
+    for folder in (
+        "api",
+        "catalogue",
+        "connectors",
+        "docs",
+        "emulator",
+        "kubernetes",
+        "oauth",
+        "operator",
+        "resources",
+    )
+)
 FAST = (
     (*_HALF, "-m", "fast"),
     ("tests/unit", *(f"--ignore={folder}" for folder in _HALF), "-m", "fast"),

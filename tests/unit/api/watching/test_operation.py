@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import ClientSession, web
@@ -18,12 +18,15 @@ from tieline_api import errors
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.cluster.organisations import Organisation
+from tieline_api.engine.limit_store import LimitStore
+from tieline_api.engine.rate_quotas import REQUESTS, RateQuotas
 from tieline_api.handlers import OPERATIONS
 from tieline_api.handlers.watching import _KINDS
 from tieline_api.http.dispatcher import SESSION_ENDS, Dispatcher
 from tieline_api.schemas.watching import ChangedObject
 from tieline_api.watching.feed import Change, ChangeFeed
 from tieline_core.kubernetes import Resource
+from tieline_core.resources.quotas import OrganisationQuotas, Quotas
 
 ACME = Organisation(id="01ARZ3NDEKTSV4RRFFQ69G5FAV", namespace="acme")
 [OPERATION] = [one for one in OPERATIONS if one.id == "watchOrganisation"]
@@ -39,11 +42,18 @@ class Platform:
         self.session: float | None = None
         self.changes = ChangeFeed(spacing=0)
         self.access = Access(self, seconds=0.05)  # type: ignore[arg-type]
-        self.settings = SimpleNamespace(sizes=SimpleNamespace(of=lambda _size: 0), access_cache_seconds=0.05)
+        self.settings = SimpleNamespace(
+            sizes=SimpleNamespace(of=lambda _size: 0), access_cache_seconds=0.05, quotas=Quotas()
+        )
+        self.rate_quotas = RateQuotas(cast(LimitStore, None), REQUESTS)
         self.stopping = asyncio.Event()
         self.rates = SimpleNamespace(hit=lambda _caller: None)
         self.authentication = SimpleNamespace(caller=self._caller)
-        self.cluster = SimpleNamespace(require_sync=lambda: None, organisation=lambda _id: self.organisation)
+        self.cluster = SimpleNamespace(
+            require_sync=lambda: None,
+            organisation=lambda _id: self.organisation,
+            quotas=lambda _namespace, _defaults: OrganisationQuotas(),
+        )
 
     async def create(self, _resource: Resource, review: dict[str, Any]) -> dict[str, Any]:
         """Kubernetes' answer to a SubjectAccessReview."""
