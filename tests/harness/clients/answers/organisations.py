@@ -192,3 +192,24 @@ class StorePage(Strict):
 
 class StoreCount(Strict):
     count: int
+
+
+class Quota(Strict):
+    name: Literal[
+        "environments",
+        "replicas",
+        "engineStorage",
+        "stateStorage",
+        "historyStorage",
+        "eventsPerSecond",
+        "requestsPerSecond",
+    ]
+    unit: Literal["environments", "pods", "bytes", "events", "requests"]
+    limit: int | None = None
+    used: int | None = None
+    left: int | None = None
+
+
+class Quotas(Strict):
+    items: list[Quota]
+    problem: str | None = None

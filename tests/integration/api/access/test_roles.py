@@ -31,7 +31,7 @@ MAY = {
         listSchedulers getScheduler listLateSchedulers listOrganisationSchedulers
         getStoreValue listStoreKeys countStoreKeys
         getStoreValueInOrganisation listStoreKeysInOrganisation countStoreKeysInOrganisation
-        getBacklog getConnectionUses listApiKeys listRoleBindings listChanges watchOrganisation
+        listQuotas getBacklog getConnectionUses listApiKeys listRoleBindings listChanges watchOrganisation
         listNotificationChannels listNotifications listNotificationsOfProject
     """,
     "editor": """
