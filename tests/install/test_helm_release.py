@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.harness.clients.constant_load import ConstantLoad
 from tests.harness.cluster import chart_archives
 from tests.harness.cluster.deployed_platform import Tenant, http
 from tests.harness.cluster.kubectl import ROOT, Kubectl
 from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release, running, settled, written
+from tests.harness.session import fast_yaml
 from tests.harness.session.waiting import eventually
 from tests.install.organisation import orders, populated, rolled_for_the_engine
 
@@ -144,7 +144,7 @@ def _definitions_and_their_policies_stay(kubectl: Kubectl) -> None:
     """As docs/install.md says."""
     assert not kubectl("get", "clusterroles,clusterrolebindings", "-l", _LABEL, "-o", "name").stdout.split()
     files = [*(ROOT / "crds").glob("*.yaml"), *(ROOT / "deploy" / "policies").glob("*.yaml")]
-    found = [one for file in files for one in yaml.safe_load_all(file.read_text())]
+    found = [one for file in files for one in fast_yaml.load_all(file.read_text())]
     stay = {f"{one['kind']}/{one['metadata']['name']}" for one in found if one["kind"] != "Kustomization"}
     assert _guards(kubectl).keys() == stay
     kinds = (

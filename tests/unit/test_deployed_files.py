@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from deploy.manifests import KUSTOMIZATION, base, differences
+from tests.harness.session import fast_yaml
 
 ROOT = Path(__file__).parents[2]
 RENDERED = """---
@@ -51,7 +51,7 @@ def test_no_manifest_is_a_symbolic_link(folder: str) -> None:
 def test_the_base_has_no_marks_of_a_helm_release() -> None:
     text = base(RENDERED)["api.yaml"]
     assert "# Why there is an account." in text
-    account, deployment = yaml.safe_load_all(text)
+    account, deployment = fast_yaml.load_all(text)
     assert account["metadata"] == {
         "name": "tieline-api",
         "labels": {"app.kubernetes.io/part-of": "tieline"},
@@ -62,7 +62,7 @@ def test_the_base_has_no_marks_of_a_helm_release() -> None:
 def test_the_base_lists_every_file_of_the_chart_once() -> None:
     files = base(RENDERED)
     assert set(files) == {KUSTOMIZATION, "api.yaml", "roles.yaml"}
-    listed = yaml.safe_load(files[KUSTOMIZATION])["resources"]
+    listed = fast_yaml.load(files[KUSTOMIZATION])["resources"]
     assert listed == ["../../crds", "../policies", "namespace.yaml", "api.yaml", "roles.yaml"]
 
 

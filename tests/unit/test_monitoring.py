@@ -12,10 +12,10 @@ from typing import Any
 
 import promql_parser
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.harness.session import fast_yaml
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import system
 from tests.unit.operator.reconcile_loop import ReconcileLoop
@@ -184,7 +184,7 @@ def asked(query: str) -> Asked:
 
 
 def alerts() -> dict[str, dict[str, Any]]:
-    groups = yaml.safe_load((FOLDER / "rules.yaml").read_text())["groups"]
+    groups = fast_yaml.load((FOLDER / "rules.yaml").read_text())["groups"]
     return {rule["alert"]: rule for group in groups for rule in group["rules"]}
 
 
@@ -305,8 +305,8 @@ def test_what_can_go_wrong_with_events_has_a_metric_and_an_alert(what: str, metr
 
 
 def test_the_prometheus_operator_gets_the_same_rules() -> None:
-    rule = yaml.safe_load((FOLDER / "prometheusrule.yaml").read_text())
-    assert rule["spec"] == yaml.safe_load((FOLDER / "rules.yaml").read_text())
+    rule = fast_yaml.load((FOLDER / "prometheusrule.yaml").read_text())
+    assert rule["spec"] == fast_yaml.load((FOLDER / "rules.yaml").read_text())
 
 
 def test_operations_that_an_alert_leaves_out_exist() -> None:
@@ -322,12 +322,12 @@ def test_monitors_find_the_pods_and_ports_that_are_there() -> None:
     deployed = {
         one["metadata"]["name"]: one
         for name in ("operator.yaml", "api.yaml")
-        for one in yaml.safe_load_all((base / name).read_text())
+        for one in fast_yaml.load_all((base / name).read_text())
         if one["kind"] == "Deployment"
     }
     services = {
         one["metadata"]["name"]: one
-        for one in yaml.safe_load_all((base / "api.yaml").read_text())
+        for one in fast_yaml.load_all((base / "api.yaml").read_text())
         if one["kind"] == "Service"
     }
     ports = {
@@ -348,7 +348,7 @@ def test_monitors_find_the_pods_and_ports_that_are_there() -> None:
 
 
 def _manifests(name: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+    return list(fast_yaml.load_all((FOLDER / name).read_text()))
 
 
 def test_panels_have_places_of_their_own() -> None:

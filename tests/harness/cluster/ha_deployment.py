@@ -9,10 +9,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.harness.cluster.deployed_platform import Platform
 from tests.harness.cluster.kubectl import ROOT
+from tests.harness.session import fast_yaml
 from tests.harness.session.waiting import eventually
 
 NAMESPACE = "tieline-system"
@@ -23,7 +22,7 @@ _OVERLAYS = ROOT / "deploy" / "overlays"
 
 def apply_highly_available(platform: Platform, folder: Path) -> None:
     """Returns once two operators and two APIs are ready, and those before have ended."""
-    local = yaml.safe_load((_OVERLAYS / "local" / "kustomization.yaml").read_text())
+    local = fast_yaml.load((_OVERLAYS / "local" / "kustomization.yaml").read_text())
     runtime = [{"op": "replace", "path": "/data/TIELINE_RUNTIME_IMAGE", "value": platform.images["runtime"]}]
     kustomization: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

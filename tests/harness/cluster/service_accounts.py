@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests.harness.cluster.kubectl import ROOT, Kubectl
+from tests.harness.session import fast_yaml
 from tieline_core.identity.ids import new_id
 
 ROLES = ROOT / "deploy" / "base"
@@ -36,7 +37,7 @@ def account_of(part: str) -> str:
 def confined(part: str, *, kubectl: Kubectl, kubeconfig: Path, folder: Path) -> Iterator[Path]:
     """A kubeconfig of an account with the rights of ``deploy/base/<part>-rbac.yaml``, in all namespaces."""
     name = _name(part)
-    documents = list(yaml.safe_load_all((ROLES / f"{part}-rbac.yaml").read_text()))
+    documents = list(fast_yaml.load_all((ROLES / f"{part}-rbac.yaml").read_text()))
     # What a Role gives in the platform's namespace is needed wherever a test keeps its Lease.
     rules = [rule for one in documents if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
     rbac = "rbac.authorization.k8s.io"
@@ -53,7 +54,7 @@ def confined(part: str, *, kubectl: Kubectl, kubeconfig: Path, folder: Path) -> 
     ]
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
     token = kubectl("create", "token", name, "--duration=12h", namespace="default").stdout.strip()
-    config = yaml.safe_load(kubeconfig.read_text())
+    config = fast_yaml.load(kubeconfig.read_text())
     config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
     config["current-context"] = kubectl.context or config["current-context"]
     path = folder / "kubeconfig"

@@ -1,5 +1,6 @@
 """mypy and pyright as users of generated modules run them, with the time and memory that they take."""
 
+import atexit
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +35,18 @@ class Check:
     def lines(self, name: str) -> list[int]:
         """The lines of a file that have errors."""
         return sorted({line for file, line, _ in self.errors if Path(file).name == name})
+
+
+@cache
+def mypy_cache(options: str = "") -> str:
+    """A folder for what mypy remembers, which the checks of a session with the same ``options`` share.
+
+    Most of what they read is the same: the standard library, the SDK and what it needs. Name files with their whole
+    paths, because files of one name, time and size are the same to mypy.
+    """
+    folder = tempfile.mkdtemp(prefix="mypy-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def mypy(folder: Path, *, cached: Path | None = None) -> Check:

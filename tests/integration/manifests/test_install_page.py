@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.cluster.manifest_tools import ManifestTools, manifest_tools
+from tests.harness.session import fast_yaml
 from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tests.unit.docs.doc_pages import page
 
@@ -35,7 +35,7 @@ def marked(mark: str) -> str:
 def rendered(*command: str | Path) -> list[dict[str, Any]]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return [document for document in fast_yaml.load_all(done.stdout) if document]
 
 
 def images(objects: list[dict[str, Any]]) -> set[str]:

@@ -14,6 +14,7 @@ import yaml
 
 from tests.harness.cluster.kubectl import ROOT, Kubectl
 from tests.harness.cluster.manifest_tools import ManifestTools, manifest_tools
+from tests.harness.session import fast_yaml
 from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tests.unit.docs.doc_pages import page
 from tieline_api import settings as api_settings
@@ -59,7 +60,7 @@ def kustomized(tools: ManifestTools, folder: str | Path) -> str:
 
 def objects(text: str) -> Objects:
     found = {}
-    for document in yaml.safe_load_all(text):
+    for document in fast_yaml.load_all(text):
         if document:
             metadata = document["metadata"]
             if document["kind"] in WITHOUT_NAMESPACE:
@@ -115,7 +116,7 @@ def test_an_overlay_installs_it_in_another_namespace(
     """With the page's patch an overlay gives what ``helm template -n`` gives."""
     (block,) = [one for one in page("docs/install.md").blocks("yaml") if one.mark == "namespace"]
     overlay = {
-        **yaml.safe_load(block.text),
+        **fast_yaml.load(block.text),
         "resources": [os.path.relpath(DEPLOY / folder, tmp_path.resolve())],
     }
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.inputs.reference_changes import CASES, Case, connection, key
+from tests.harness.session import fast_yaml
 from tests.unit.docs.doc_pages import page
 from tieline_core.identity.ids import new_id
 
@@ -231,7 +231,7 @@ def refusals(kubectl: Kubectl, place: Organisation, someone: Someone) -> dict[st
     before = [resource(case.kind, case.before, name) for name, case in cases.items() if case.before]
     command = ("create", "-f", "-", "-o", "yaml")
     made = kubectl(*command, namespace=place.namespace, stdin=json.dumps(a_list(before)))
-    replaced = [changed(obj, cases[obj["metadata"]["name"]].after) for obj in yaml.safe_load_all(made.stdout)]
+    replaced = [changed(obj, cases[obj["metadata"]["name"]].after) for obj in fast_yaml.load_all(made.stdout)]
     created = [resource(case.kind, case.after, name) for name, case in cases.items() if not case.before]
     told = [
         *someone("create", a_list(created), "--dry-run=server").stderr.splitlines(),

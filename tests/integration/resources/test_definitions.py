@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.harness.session import fast_yaml
 from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.cluster
@@ -624,7 +625,7 @@ def test_a_name_from_before_such_a_rule_can_stay(kubectl: Any, namespace: str, c
         # kubectl refuses to wait for a definition that has no conditions yet.
         established = ("wait", "--for=condition=Established", "--timeout=60s", f"crd/oldsystems.{group}")
         eventually("the definition", lambda: kubectl(*established, check=False).returncode == 0)
-        old = yaml.safe_load(manifest(SYSTEM, name=" \u2028"))
+        old = fast_yaml.load(manifest(SYSTEM, name=" \u2028"))
         old["apiVersion"], old["kind"] = f"{group}/v1alpha1", "OldSystem"
         eventually(
             "a System of before",

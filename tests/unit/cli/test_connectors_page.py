@@ -11,6 +11,7 @@ import pytest
 import yaml
 from aiohttp import ClientSession
 
+from tests.harness.inputs.type_checkers import mypy_cache
 from tests.unit.cli.commands import Running, tieline
 from tests.unit.cli.connector_files import write_files
 from tieline.connectors.description import Descriptions
@@ -43,7 +44,8 @@ def test_the_pages_test_passes(folder: Path) -> None:
 
 
 def test_the_pages_code_type_checks(folder: Path) -> None:
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "main.py"]
+    options = ["--strict", "--follow-imports=silent", "--cache-dir", mypy_cache("silent")]
+    command = [sys.executable, "-m", "mypy", *options, folder / "main.py"]
     env = {"MYPYPATH": f"{ROOT / 'runtime'}:{ROOT / 'core'}", "PATH": ""}
     ended = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
@@ -102,7 +104,8 @@ def test_the_pages_graphql_operations_are_called_and_type_check(tmp_path: Path) 
     command = next(line for line in PAGE.splitlines() if line.startswith("tieline connectors add shop_api"))
     ended = tieline(*command.split()[1:], cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "main.py"]
+    options = ["--strict", "--follow-imports=silent", "--cache-dir", mypy_cache("silent")]
+    command = [sys.executable, "-m", "mypy", *options, tmp_path / "main.py"]
     env = {"MYPYPATH": f"{ROOT / 'runtime'}:{ROOT / 'core'}", "PATH": ""}
     checked = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False

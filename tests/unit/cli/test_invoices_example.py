@@ -9,6 +9,7 @@ import pytest
 from aiohttp import ClientSession
 from aiohttp.test_utils import TestServer
 
+from tests.harness.inputs.type_checkers import mypy_cache
 from tests.harness.session.waiting import eventually_async
 from tests.unit.cli.commands import Running
 from tests.unit.cli.connector_files import file_of_bytes
@@ -29,7 +30,8 @@ def test_the_files_of_the_connector_are_up_to_date() -> None:
 
 
 def test_the_code_type_checks() -> None:
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "main.py"]
+    options = ["--strict", "--follow-imports=silent", "--cache-dir", mypy_cache("silent")]
+    command = [sys.executable, "-m", "mypy", *options, EXAMPLE / "integration" / "main.py"]
     env = {"MYPYPATH": f"{ROOT / 'runtime'}:{ROOT / 'core'}", "PATH": ""}
     ended = subprocess.run(
         command,

@@ -1,7 +1,6 @@
 """``tieline types``: what a schema says, as classes that type checkers and Python both take."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.inputs.type_checkers import mypy_cache
 from tests.unit.cli.commands import project, tieline
 from tieline.cli.type_stubs import HEADER, variables_types
 
@@ -131,9 +131,17 @@ async def wrong(ctx: Context[Variables]) -> None:
 
 
 def mypy(folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
-    cache = f"--cache-dir={folder}/cache"
     return subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", cache, *files],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--config-file=",
+            "--cache-dir",
+            mypy_cache(),
+            *(folder / file for file in files),
+        ],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -180,10 +188,10 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*/integration")
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.parent.name)
 def test_the_examples_are_strictly_typed(folder: Path) -> None:
-    files = [str(path.relative_to(folder)) for path in folder.rglob("*.py")]
-    options = ["--strict", "--explicit-package-bases", "--config-file=", "--cache-dir", os.devnull]
+    options = ["--strict", "--explicit-package-bases", "--config-file="]
+    options += ["--cache-dir", mypy_cache("explicit package bases")]
     ended = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, *files],
+        [sys.executable, "-m", "mypy", *options, *folder.rglob("*.py")],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.harness.cluster.kubectl import ROOT
+from tests.harness.session import fast_yaml
 
 _BLOCK = re.compile(r"^```([\w]*)[ ]?([^\n]*)\n(.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -61,7 +60,7 @@ class Page:
     def manifests(self) -> Iterator[dict[str, Any]]:
         """Whole objects among the YAML blocks (fragments, such as items of lists, have no kind)."""
         for block in self.blocks("yaml"):
-            for document in yaml.safe_load_all(block.text):
+            for document in fast_yaml.load_all(block.text):
                 if isinstance(document, dict) and {"apiVersion", "kind", "metadata"} <= document.keys():
                     yield document
 

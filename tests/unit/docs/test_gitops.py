@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import yaml
 from lupa import lua51
 
 from tests.harness.cluster.kubectl import ROOT
+from tests.harness.session import fast_yaml
 from tieline_core.crds import definition
 from tieline_core.project_files.config_maps import files_digest, version_name
 from tieline_core.resources import KINDS
@@ -120,7 +120,7 @@ def test_a_new_object_has_not_settled(kind: type[CustomResource]) -> None:
 
 def test_argo_cds_settings_add_the_script_and_replace_nothing() -> None:
     """Keys of a merge patch replace those of the same name, so each kind has one of its own."""
-    settings = yaml.safe_load((GITOPS / "argocd-cm.yaml").read_text())
+    settings = fast_yaml.load((GITOPS / "argocd-cm.yaml").read_text())
     keys = {f"resource.customizations.health.tieline.dev_{kind.kind_info.name}" for kind in KINDS}
     assert settings["data"].keys() == keys
     assert {script.strip() for script in settings["data"].values()} == {SCRIPT.strip()}
@@ -129,7 +129,7 @@ def test_argo_cds_settings_add_the_script_and_replace_nothing() -> None:
 def test_the_examples_production_names_the_version_of_the_code_beside_it() -> None:
     project = ROOT / "examples" / "gitops" / "project"
     code = {"main.py": (project / "integration" / "main.py").read_bytes()}
-    (document,) = yaml.safe_load_all((project / "project.yaml").read_text())
+    (document,) = fast_yaml.load_all((project / "project.yaml").read_text())
     staging, production = document["spec"]["environments"]
     assert staging == {"name": "staging", "version": "latest"}
     assert production["version"] == version_name("order-sync", files_digest(code), {})

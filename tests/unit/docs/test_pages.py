@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-import yaml
 
 from tests.harness.cluster.kubectl import ROOT
+from tests.harness.session import fast_yaml
 from tests.unit.docs.doc_pages import Page, page, pages
 from tieline_api.handlers import OPERATIONS
 from tieline_core.resources import KINDS
@@ -71,7 +71,7 @@ def test_every_manifest_is_what_the_models_read(read: Page) -> None:
         if manifest["apiVersion"].startswith("tieline.dev/"):
             BY_NAME[manifest["kind"]].read(manifest)
     for block in read.blocks("yaml"):
-        list(yaml.safe_load_all(block.text))
+        list(fast_yaml.load_all(block.text))
 
 
 @cache
@@ -150,7 +150,7 @@ def test_every_kind_has_a_page_with_the_fixed_chapters_and_its_own_manifest(name
     assert read.text.startswith(f"# {name}\n\nAfter this page you can ")
     assert read.chapters() == CHAPTERS
     example = read.text.partition("## Example")[2].partition("## Writing a spec")[0]
-    (manifest,) = yaml.safe_load_all(re.findall(r"```yaml\n(.*?)```", example, re.S)[0])
+    (manifest,) = fast_yaml.load_all(re.findall(r"```yaml\n(.*?)```", example, re.S)[0])
     assert manifest["kind"] == name
     assert {"name", "namespace"} <= manifest["metadata"].keys()
 

@@ -4,7 +4,6 @@ import ast
 import base64
 import dataclasses
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
+from tests.harness.inputs.type_checkers import mypy_cache
 from tests.harness.processes.ports import free_port
 from tests.unit.runtime.external_systems import api_key
 from tieline import Retry
@@ -611,7 +611,7 @@ def test_the_examples_are_strictly_typed(tmp_path: Path) -> None:
     (tmp_path / "asyncpg.pyi").write_text(ASYNCPG_TYPES)
     (tmp_path / "variables.py").write_text(variables_types(json.loads(example("perDay", "json"))))
     ended = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", os.devnull, *names],
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", mypy_cache(), *names],
         cwd=tmp_path,
         capture_output=True,
         text=True,

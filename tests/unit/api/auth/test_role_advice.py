@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.harness.session import fast_yaml
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import ROLES, Permission, roles_granting
@@ -25,7 +25,7 @@ PERMISSIONS = sorted({one for operation in OPERATIONS for one in operation.permi
 def _rules(manifest: Path) -> dict[str, list[dict[str, Any]]]:
     """The rules of each ClusterRole; lines that are templates of helm alone are left out."""
     lines = [line for line in manifest.read_text().splitlines() if not line.lstrip().startswith("{{")]
-    return {one["metadata"]["name"]: one["rules"] for one in yaml.safe_load_all("\n".join(lines)) if one}
+    return {one["metadata"]["name"]: one["rules"] for one in fast_yaml.load_all("\n".join(lines)) if one}
 
 
 def _grants(rules: list[dict[str, Any]], permission: Permission) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.harness.session import fast_yaml
 from tests.unit.docs.doc_pages import page
 from tests.unit.operator.objects import project
 from tests.unit.operator.project_fixtures import change, reconciling, running
@@ -89,7 +89,7 @@ def test_the_pages_settings_are_taken() -> None:
     (values,) = [
         block.text for block in page("docs/configuration.md").blocks("yaml") if block.mark == "exposed"
     ]
-    config = Config.from_environment({**NEEDED, **yaml.safe_load(values)["configuration"]})
+    config = Config.from_environment({**NEEDED, **fast_yaml.load(values)["configuration"]})
     assert config.exposure.mode is ExposureMode.INGRESS
     assert config.exposure.annotations
 
