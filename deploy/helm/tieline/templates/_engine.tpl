@@ -7,9 +7,6 @@
 {{- define "tieline.engineConfiguration" -}}
 TIELINE_ENGINE_URL: {{ .Values.engine.external.url | default (printf "nats://tieline-engine.%s.svc:4222" .Release.Namespace) }}
 TIELINE_ENGINE_REPLICAS: {{ .Values.engine.replicas | quote }}
-{{- if and .Values.engine.persistence.enabled (not .Values.engine.external.url) (not .Values.configuration.TIELINE_ENGINE_VOLUME) }}
-TIELINE_ENGINE_VOLUME: {{ .Values.engine.persistence.size | quote }}
-{{- end }}
 {{- end }}
 
 {{- /* 85 % of the memory limit, where it is in Mi or Gi: beyond it the Go runtime collects more often. */ -}}
