@@ -373,7 +373,7 @@ async def test_the_first_event_of_an_environment_is_stored_once_its_streams_are_
     await engine.make_account(streams, LIMITS)
     async with engines(engine) as found:
         storing = asyncio.create_task(
-            with_streams(found.of(streams), streams, lambda: publish(found, streams, delay=delay))
+            with_streams(found.of(streams), streams, lambda: publish(found, streams, delay=delay), seconds=60)
         )
         await until(lambda: bool(connections_of(engine, [engine.trust.environment_account(streams)])))
         await engine.make_environment(streams, LIMITS)

@@ -102,7 +102,7 @@ def test_a_certificate_is_judged_by_its_key_and_heals(shop: NamespacedKubectl) -
 def test_what_expires_is_deleted_with_an_event_and_its_spec_stays(
     shop: NamespacedKubectl, operator: RunningOperator
 ) -> None:
-    expires = format_time(datetime.now(UTC) + timedelta(seconds=3))
+    expires = format_time(datetime.now(UTC) + timedelta(seconds=6))
     connect(shop, "short", item("basic-auth", "basic", "short", expiresAt=expires))
     owner = shop.get("connection", "short")
     store(shop, "short", owner, username="ann", password="hush-hush")

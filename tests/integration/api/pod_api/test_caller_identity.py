@@ -58,6 +58,8 @@ def _kept(route: str, *, names: bool = False) -> list[Case]:
 
 CASES = [
     Case("GET", ENVIRONMENT),
+    Case("PUT", f"{ENVIRONMENT}/activity", {"working": True}),
+    Case("POST", f"{ENVIRONMENT}/event-rate"),
     Case("GET", f"{ENVIRONMENT}/users"),
     Case("GET", f"{ENVIRONMENT}/users/{{external_id}}", names=True),
     Case("PUT", f"{ENVIRONMENT}/schedules", {"version": "v1", "schedules": []}),
