@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Answer, Client
+from tests.integration.api.engine_objects import make_state_streams
 from tests.integration.api.objects import make_channel, make_project, make_system, make_template
 from tieline_core.identity.ids import new_id
 
@@ -98,7 +100,10 @@ def _ask(client: Client, document: Document, identifier: str, path: dict[str, st
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_what_was_made_can_be_read_changed_and_deleted_by_its_links(client: Client, maker: str) -> None:
+def test_what_was_made_can_be_read_changed_and_deleted_by_its_links(
+    client: Client, engine: NatsServer, maker: str
+) -> None:
+    make_state_streams(engine, client.organisation)
     document = Document(client)
     project, template = make_template(client, name="static")
     environment = project["environments"][0]["id"]
