@@ -8,11 +8,11 @@ import os
 import pty
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +21,8 @@ import yaml
 from tests.unit.cli.commands import COMMAND
 from tests.unit.cli.commands import tieline as run
 from tests.unit.cli.hostile_server import ID, ORGANISATION, Server, Tieline
+from tieline.cli import rollout
+from tieline.cli.commands import logs
 from tieline.cli.remote.contexts import Context, ContextFile
 from tieline.cli.terminal import Output, json_text, write
 
@@ -135,14 +137,11 @@ def _interrupt(_: float) -> None:
     raise KeyboardInterrupt
 
 
-def _replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], None]) -> None:
-    """For the command alone: threads that other tests have left sleep as they did."""
-    command, original = threading.current_thread(), time.sleep
-
-    def of_any_thread(pause: float) -> None:
-        (sleep if threading.current_thread() is command else original)(pause)
-
-    monkeypatch.setattr(time, "sleep", of_any_thread)
+def _replace_sleep(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, sleep: Callable[[float], None]
+) -> None:
+    """For one module alone: whoever waits for a process sleeps as well."""
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
 
 
 def test_ctrl_c_while_a_rollout_is_followed_says_that_it_goes_on(
@@ -167,7 +166,7 @@ def test_ctrl_c_while_a_rollout_is_followed_says_that_it_goes_on(
         )
 
     server.answer = answer
-    _replace_sleep(monkeypatch, _interrupt)
+    _replace_sleep(monkeypatch, rollout, _interrupt)
     code, output, errors = tieline("rollback", "--to", "v1", "--yes")
     assert (code, output) == (130, "")
     assert "The rollout of v1 goes on without this command" in errors
@@ -195,7 +194,7 @@ def test_ctrl_c_ends_a_log_that_is_followed_and_an_api_that_is_away_does_not(
             raise KeyboardInterrupt
 
     server.answer = answer
-    _replace_sleep(monkeypatch, sleep)
+    _replace_sleep(monkeypatch, logs, sleep)
     code, output, errors = tieline("logs", "--follow")
     assert code == 130
     assert [text.split()[-1] for text in output.splitlines()] == ["one", "two"]
