@@ -104,9 +104,7 @@ def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: O
     report(engine, client.organisation, environment, run)
     eventually("the run", lambda: client("GET", f"{at}/runs/{run.id}").status == 200)
     error = RunError(type="ValueError", message=MARK)
-    waits = replace(run, id=new_id(), status="waiting", input=None)
-    failed = replace(run, id=new_id(), status="failed", error=error)
-    report(engine, client.organisation, environment, waits, failed)
+    report(engine, client.organisation, environment, replace(run, id=new_id(), status="failed", error=error))
     issues = eventually("the issue", lambda: client.ok("GET", f"{at}/issues")["items"])
     approval = ask(engine, EventStreams(client.organisation, environment), title=MARK)
     connector = new_id()
@@ -146,7 +144,6 @@ def make_everything(client: Client, engine: NatsServer, kubectl: Kubectl, org: O
             "scheduler_id": _schedule(client, kubectl, org, project),
             "path": "orders",
             "run_id": run.id,
-            "waiting_run_id": waits.id,
             "issue_id": issues[0]["id"],
             "approval_id": approval.id,
             "release": "1",

@@ -116,7 +116,7 @@ def test_bodies_that_are_none(
 
 
 @pytest.mark.parametrize("operation", WITH_BODY, ids=lambda operation: operation.id)
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_json_is_an_internal_error(
     client: Client, known: Everything, operation: Operation, data: st.DataObject
@@ -151,7 +151,7 @@ def test_examples_with_one_thing_wrong_are_no_internal_error(
     client: Client, known: Everything, operation: Operation
 ) -> None:
     chance = random.Random(operation.id)
-    for _ in range(25):
+    for _ in range(12):
         body = _mutated(json.loads(json.dumps(dict(operation.example or {}))), chance)
         _check(client.at(known.path(operation), method=operation.method, body=body))
 

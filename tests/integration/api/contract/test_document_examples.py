@@ -9,15 +9,18 @@ import pytest
 from tests.harness.clients import typed_client
 from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.contract.all_resources import make_everything
 from tests.integration.api.contract.test_openapi_links import Document
+from tests.integration.api.engine_objects import report
 from tests.integration.api.objects import MAIN, make_project, make_system, make_template, operator_reports
 from tests.integration.api.resources.test_connectors import import_into, shop
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
 from tieline_api.handlers import OPERATIONS
 from tieline_api.schemas import examples
 from tieline_core.identity.ids import new_id
+from tieline_protocol.run_records import RunRecord
 
 pytestmark = pytest.mark.cluster
 
@@ -54,7 +57,7 @@ def test_an_example_does_what_it_shows(
     if "environmentId" in example or "environment_id" in example:
         paths["project_id"] = paths["new_project_id"]
     if operation == "signalRun":
-        paths["run_id"] = paths["waiting_run_id"]
+        paths["run_id"] = _waiting_run(client, engine, paths)
     if operation.startswith("removeSystem"):
         project = {"id": paths["project_id"]}
         make_template(client, project=project, system=paths["system_id"], name=example["name"])
@@ -106,6 +109,24 @@ def _things(client: Client, engine: NatsServer, kubectl: Kubectl, org: Organisat
     user = client.ok("POST", "/users", {"externalId": f"shown-{new_id()}"}, status=201)
     return {**paths, "new_environment_id": project["environments"][0]["id"], "new_user": user["externalId"],
             "dynamic_id": dynamic["connectionTemplateId"], "new_project_id": project["id"]}  # fmt: skip
+
+
+def _waiting_run(client: Client, engine: NatsServer, paths: Json) -> str:
+    """The id of a run that has not ended."""
+    run = RunRecord(
+        id=new_id(),
+        kind="event",
+        task="order.created",
+        version="v1",
+        status="waiting",
+        attempt=1,
+        queued_at=1e9,
+        at=1e9,
+    )
+    report(engine, client.organisation, paths["environment_id"], run)
+    at = f"/projects/{paths['project_id']}/runs/{run.id}"
+    eventually("the run", lambda: client("GET", at).status == 200)
+    return run.id
 
 
 def _with_ids(example: Any, paths: Json) -> Any:
