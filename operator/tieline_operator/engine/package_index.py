@@ -13,7 +13,7 @@ from tieline_core.kubernetes.resources import PROJECT_VERSIONS
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
 from tieline_operator.cache.organisations import organisation_of
-from tieline_operator.queues.organisation_turns import OrganisationTurns
+from tieline_operator.engine.account_turns import AccountTurns
 
 logger = logging.getLogger(__name__)
 
@@ -40,18 +40,17 @@ class PackageIndex:
         ``require_streams`` is called with a namespace whose organisation needs a stream of packages.
         """
         self._listers = listers
-        self._signer = signer
-        self._open = open_account
         self._require_streams = require_streams
         self._changed = changed
         self._entries: dict[str, Mapping[str, PackageEntry]] = {}
         self._wanted = asyncio.Event()
-        self._turns = OrganisationTurns(
+        self._turns = AccountTurns(
             "The packages in the event engine cannot be listed",
+            signer=signer,
+            open_account=open_account,
             seconds=_ORGANISATION_SECONDS,
             total_seconds=_TOTAL_SECONDS,
         )
-        self._problem = ""
 
     @property
     def stalled(self) -> int:
@@ -81,23 +80,9 @@ class PackageIndex:
     async def refresh(self) -> None:
         """Reads the packages of all organisations whose versions need some."""
         namespaces = sorted(set(namespaces_with_locks(self._listers)))
-        signer = self._signer()
-        if signer is None or not namespaces:
+        if not namespaces:
             return
-        try:
-            async with self._open(signer) as client:
-                await self._turns.take(
-                    namespaces,
-                    lambda namespace: self._refresh(client, namespace),
-                    usable=lambda: client.is_connected,
-                )
-        except Exception as error:
-            problem = str(error) or type(error).__name__
-            level = logging.DEBUG if problem == self._problem else logging.WARNING
-            logger.log(level, "The packages in the event engine cannot be listed, trying again: %s", problem)
-            self._problem = problem
-        else:
-            self._problem = ""
+        await self._turns.take(namespaces, self._refresh)
         for gone in self._entries.keys() - set(namespaces):
             del self._entries[gone]
 

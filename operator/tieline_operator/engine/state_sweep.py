@@ -21,9 +21,9 @@ from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes.resources import ACTIVATIONS, NAMESPACES
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.organisations import organisation_of
+from tieline_operator.engine.account_turns import AccountTurns
 from tieline_operator.engine.desired_streams import KnownStreams
 from tieline_operator.engine.package_leftovers import leftovers, needed_keys
-from tieline_operator.queues.organisation_turns import OrganisationTurns
 from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger(__name__)
@@ -56,19 +56,18 @@ class StateSweep:
         ``architecture`` is that of the packages.
         """
         self._listers = listers
-        self._signer = signer
-        self._open = open_account
         self._healthy = healthy
         self._architecture = architecture
         self._clock = clock
         self._gone: dict[Left, float] = {}
-        self._turns = OrganisationTurns(
+        self._turns = AccountTurns(
             "State of what is gone cannot be deleted",
+            signer=signer,
+            open_account=open_account,
             seconds=_ORGANISATION_SECONDS,
             total_seconds=_TOTAL_SECONDS,
             clock=clock,
         )
-        self._problem = ""
 
     @property
     def stalled(self) -> int:
@@ -83,25 +82,13 @@ class StateSweep:
 
     async def sweep(self) -> None:
         """Looks at all organisations, and deletes what is due."""
-        signer = self._signer()
-        if signer is None or not self._healthy():
+        if not self._healthy():
             return
         known = _Known(self._listers)
         self._gone = {left: since for left, since in self._gone.items() if left[0] in known.streams}
-        try:
-            async with self._open(signer) as client:
-                await self._turns.take(
-                    known.organisations,
-                    lambda organisation: self._sweep(client, known, organisation),
-                    usable=lambda: client.is_connected,
-                )
-        except Exception as error:
-            problem = str(error) or type(error).__name__
-            level = logging.DEBUG if problem == self._problem else logging.WARNING
-            logger.log(level, "State of what is gone cannot be deleted, trying again: %s", problem)
-            self._problem = problem
-        else:
-            self._problem = ""
+        await self._turns.take(
+            known.organisations, lambda client, organisation: self._sweep(client, known, organisation)
+        )
 
     async def _sweep(self, client: Client, known: "_Known", organisation: str) -> None:
         now = self._clock()

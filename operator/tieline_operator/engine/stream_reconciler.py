@@ -6,7 +6,6 @@ Each environment has an account. It has streams once they are needed (``stream_d
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,8 +37,7 @@ from tieline_core.engine.streams import (
 from tieline_core.engine.trust import backup_until
 from tieline_core.identity.names import engine_credentials_name
 from tieline_core.kubernetes import Change
-from tieline_core.kubernetes.resources import NAMESPACES
-from tieline_core.resources.quotas import NO_QUOTAS, Quotas, quotas_of
+from tieline_core.resources.quotas import NO_QUOTAS, Quotas
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
 from tieline_operator.cache.organisations import organisation_of
@@ -54,17 +52,10 @@ from tieline_operator.engine.desired_streams import (
     streams_of,
 )
 from tieline_operator.engine.keys import EngineKeys
-from tieline_operator.engine.stream_budget import (
-    Budget,
-    Demand,
-    budget,
-    environment_sizes,
-    organisation_sizes,
-    smallest_index,
-)
 from tieline_operator.engine.stream_collector import StreamCollector
 from tieline_operator.engine.stream_demand import StreamDemand
 from tieline_operator.engine.stream_readings import NOTHING, EnvironmentReading, Survey, reading_of
+from tieline_operator.engine.stream_sizes import StreamSizes
 from tieline_operator.queues.clock import Clock
 from tieline_operator.queues.workqueue import WorkQueue
 
@@ -104,22 +95,17 @@ class StreamReconciler:
         while they do not, nothing is deleted.
         """
         self._listers = listers
-        self._limits = limits
-        self._quotas = quotas
-        self._volume = volume
         self._system = system
         self._keys = keys
         self._healthy = healthy
         self.queue: WorkQueue[StreamKey] = WorkQueue(self._reconcile, workers=WORKERS, clock=clock)
         self._demand = StreamDemand(listers)
+        self._sizes = StreamSizes(listers, limits, quotas=quotas, volume=volume, demand=self._demand)
         self._bounds = ConnectionBounds(listers)
         self._collector = StreamCollector(listers, limits, namespaces=namespaces, now=now)
         self._pushed: dict[StreamKey, str] = {}
         """The fingerprints with which the servers were found to have environments' accounts, or were given them."""
         self._surveyed: Client | None = None
-        self._found: Sequence[StreamFacts] = ()
-        """All streams of the engine, by the last survey."""
-        self._budget = Budget()
         self._failures: dict[StreamKey, str] = {}
         self._survey_problem = ""
         self.survey_result = Survey()
@@ -170,9 +156,8 @@ class StreamReconciler:
         if organisation is None:
             return
         owner = StreamOwner(release=keys.release, organisation=organisation, namespace=key.namespace)
-        if self._is_unplanned(key):
-            self._budget = self._new_budget(keys)
-        limits, refusal = self._limits_of(key), self._budget.refusals.get(key)
+        self._sizes.plan(key)
+        limits, refusal = self._sizes.limits_of(key), self._sizes.refusals.get(key)
         if not key.secret:
             if refusal:
                 raise StreamsRefusedError(refusal.message)
@@ -228,8 +213,7 @@ class StreamReconciler:
             accounts = frozenset(await list_accounts(system))
             ours = {one.name: one for one in found if _is_ours(one, keys)}
             await self._demand.survey(system, keys.signer, ours)
-            self._found = found
-            self._budget = self._new_budget(keys)
+            self._sizes.surveyed(found, ours)
             missing = self._repair(keys, ours, accounts)
             self._forget_gone()
         except Exception as error:
@@ -246,7 +230,7 @@ class StreamReconciler:
             streams=len(ours),
             missing=missing,
             foreign=sum(not _is_known(one, keys) for one in found),
-            reserved=self._budget.reserved,
+            reserved=self._sizes.reserved,
         )
         try:
             if self._healthy():
@@ -265,7 +249,7 @@ class StreamReconciler:
                 continue
             streams = streams_of(self._listers, key) if key.secret else None
             if streams is not None:
-                settings = keys.environment_settings(streams, self._limits_of(key))
+                settings = keys.environment_settings(streams, self._sizes.limits_of(key))
                 account = keys.signer.of_environment(streams).account
                 names: Sequence[str] = streams.names if streams in self._demand else ()
                 right = account in accounts and (bool(names) or self._pushed.get(key) == settings)
@@ -276,7 +260,7 @@ class StreamReconciler:
             else:
                 names = needed_stream_names(self._listers, key.namespace, organisation)
                 consumed, right = (), True
-                settings = _organisation_settings(organisation, self._limits_of(key))
+                settings = _organisation_settings(organisation, self._sizes.limits_of(key))
             lost = [name for name in names if name not in ours]
             missing += len(lost)
             if (
@@ -302,85 +286,10 @@ class StreamReconciler:
         }
         refused = {
             key: replace(NOTHING, refusal=refusal)
-            for key, refusal in self._budget.refusals.items()
+            for key, refusal in self._sizes.refusals.items()
             if key.secret
         }
         return {key: reading for key, reading in found.items() if reading is not None} | refused
-
-    # --- sizes ------------------------------------------------------------------------------------------
-
-    def _organisation_limits(self, namespace: str) -> tuple[StreamLimits, Quotas]:
-        """The limits of streams with an organisation's quotas, and these."""
-        quotas = quotas_of(self._listers[NAMESPACES].get(None, namespace), self._quotas).quotas
-        limits = self._limits
-        if quotas.state_storage is not None:
-            limits = replace(limits, state_bytes=quotas.state_storage)
-        if quotas.history_storage is not None:
-            direct = quotas.history_storage // 3
-            limits = replace(limits, direct_bytes=direct, history_bytes=quotas.history_storage - direct)
-        return replace(limits, events_per_second=quotas.events_per_second or 0), quotas
-
-    def _limits_of(self, key: StreamKey) -> StreamLimits:
-        limits, _ = self._organisation_limits(key.namespace)
-        divisor = self._budget.divisor(key)
-        return limits if divisor == 1 else limits.divided(divisor)
-
-    def _is_unplanned(self, key: StreamKey) -> bool:
-        """Whether streams are to be made that the budget does not have, though there is a bound for them."""
-        if key in self._budget.indices or key in self._budget.refusals:
-            return False
-        if not self._volume and self._organisation_limits(key.namespace)[1].engine_storage is None:
-            return False
-        return not key.secret or streams_of(self._listers, key) in self._demand
-
-    def _new_budget(self, keys: EngineKeys) -> Budget:
-        """How large the streams may be that there should be, by what the last survey has found."""
-        ours = {one.name: one for one in self._found if _is_ours(one, keys)}
-        demands, names = [], set()
-        for key in stream_keys(self._listers):
-            organisation = organisation_of(self._listers, key.namespace)
-            if organisation is None:
-                continue
-            limits, quotas = self._organisation_limits(key.namespace)
-            if key.secret:
-                streams = streams_of(self._listers, key)
-                if streams is None or streams not in self._demand:
-                    continue
-                own: Sequence[str] = streams.names
-                sizes = environment_sizes(limits)
-            else:
-                own = needed_stream_names(self._listers, key.namespace, organisation)
-                packages = needs_packages(self._listers, key.namespace)
-                sizes = organisation_sizes(limits, packages=packages)
-            there = [ours[name] for name in own if name in ours]
-            # Those that were made since the survey are promised too.
-            promised = sizes[self._budget.indices[key]] if key in self._budget.indices else 0
-            demands.append(
-                Demand(
-                    key=key,
-                    sizes=sizes,
-                    reserved=sum(one.limit for one in there) or promised,
-                    smallest=smallest_index(there),
-                    quota=quotas.engine_storage,
-                )
-            )
-            names |= {one.name for one in there}
-        return budget(demands, volume=self._volume, others=self._others(keys, names))
-
-    def _others(self, keys: EngineKeys, names: Set[str]) -> Mapping[str, int]:
-        """Bytes of streams that are not in the budget, such as those of traces and of what is gone."""
-        found: Counter[str] = Counter()
-        namespaces = {
-            identifier: key.namespace
-            for key in stream_keys(self._listers)
-            if not key.secret and (identifier := organisation_of(self._listers, key.namespace))
-        }
-        for one in self._found:
-            if one.name in names and _is_ours(one, keys):
-                continue
-            parts = one.name.split("_")
-            found[namespaces.get(parts[1], "") if len(parts) > 1 else ""] += max(one.limit, one.stored)
-        return found
 
 
 async def ensure_shared_accounts(system: Client, keys: EngineKeys, now: datetime) -> None:

@@ -1,7 +1,6 @@
 """Reads what work environments that may sleep have: after each survey of the engine, and only what has changed."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from tieline_core.kubernetes.resources import PROJECTS
 from tieline_core.resources.parsed_cache import PROJECT
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import has_scaling
+from tieline_operator.engine.account_turns import AccountTurns
 from tieline_operator.engine.desired_streams import StreamKey, streams_of
 from tieline_operator.engine.environment_work import (
     EnvironmentWork,
@@ -28,11 +28,8 @@ from tieline_operator.engine.environment_work import (
     registered_schedules,
 )
 from tieline_operator.engine.stream_readings import EnvironmentReading, Survey
-from tieline_operator.queues.organisation_turns import OrganisationTurns
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import SCHEDULE
-
-logger = logging.getLogger(__name__)
 
 _ORGANISATION_SECONDS = 15.0
 _TOTAL_SECONDS = 45.0
@@ -68,12 +65,13 @@ class WorkReader:
         self._work: dict[StreamKey, tuple[EnvironmentWork, _Revisions]] = {}
         self._survey = Survey()
         self._surveyed = asyncio.Event()
-        self._turns = OrganisationTurns(
-            "The work of sleeping environments cannot be read",
+        self._turns = AccountTurns(
+            "The work of environments that may sleep cannot be read",
+            signer=signer,
+            open_account=open_account,
             seconds=_ORGANISATION_SECONDS,
             total_seconds=_TOTAL_SECONDS,
         )
-        self._problem = ""
 
     @property
     def stalled(self) -> int:
@@ -108,20 +106,9 @@ class WorkReader:
         signer = self._signer()
         if signer is None or not known:
             return
-        try:
-            async with self._open(signer) as client:
-                await self._turns.take(
-                    keys,
-                    lambda namespace: self._read_all(client, signer, survey, keys[namespace]),
-                    usable=lambda: client.is_connected,
-                )
-        except Exception as error:
-            problem = str(error) or type(error).__name__
-            level = logging.DEBUG if problem == self._problem else logging.WARNING
-            logger.log(level, "The work of sleeping environments cannot be read, trying again: %s", problem)
-            self._problem = problem
-        else:
-            self._problem = ""
+        await self._turns.take(
+            keys, lambda client, namespace: self._read_all(client, signer, survey, keys[namespace])
+        )
 
     async def _read_all(
         self, client: Client, signer: AccountSigner, survey: Survey, keys: Sequence[StreamKey]

@@ -1,22 +1,16 @@
 """One environment of a project: what should run, and the manifests for it. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tieline_core.identity.ids import environment_id, parse_time
-from tieline_core.identity.names import (
-    ACTIVE_ANNOTATION,
-    INTERNAL_API_SERVICE,
-    PUBLIC_API_SERVICE,
-    REPORTED_ANNOTATION,
-)
+from tieline_core.identity.ids import environment_id
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.project_files.deploy_findings import missing_templates, summary
-from tieline_core.resources import Project, ProjectVersion
+from tieline_core.resources import ProjectVersion
 from tieline_core.resources.project_versions import VersionState
-from tieline_core.resources.projects import EnvironmentSpec, EnvironmentStatus, Scaling
+from tieline_core.resources.projects import EnvironmentSpec, EnvironmentStatus
 from tieline_core.resources.releases import RolloutState
 from tieline_operator.apply.conditions import (
     ID_TAKEN,
@@ -26,27 +20,23 @@ from tieline_operator.apply.conditions import (
     READY,
 )
 from tieline_operator.apply.diff import contained
-from tieline_operator.apply.plan import Child, Deletion, Manifest, Object
-from tieline_operator.config import Config
+from tieline_operator.apply.plan import Child, Deletion, Manifest
 from tieline_operator.engine.credentials import environment_secret
 from tieline_operator.engine.queue_levels import EMPTY, QueueLevel
 from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN
 from tieline_operator.reconcilers.project.environment_status import ActualEnvironment, DesiredEnvironment
+from tieline_operator.reconcilers.project.environment_workload import placement_of, variables_of, workload_of
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
 from tieline_operator.reconcilers.project.packages import NO_PACKAGES, PackagePlan, plan_packages
 from tieline_operator.reconcilers.project.quota_grants import RECHECK_SECONDS as QUOTA_RECHECK_SECONDS
-from tieline_operator.reconcilers.project.quota_grants import Grant, pods_wanted
+from tieline_operator.reconcilers.project.quota_grants import Grant
 from tieline_operator.reconcilers.project.releases import Deploy
-from tieline_operator.reconcilers.project.scaling import ObservedWork, decide
+from tieline_operator.reconcilers.project.sleep_plan import is_activated, plan_sleep
 from tieline_operator.workload import manifests
-from tieline_operator.workload.exposure import ExposureMode
-from tieline_operator.workload.inputs import Workload, merged_runtime
+from tieline_operator.workload.inputs import Workload
 from tieline_operator.workload.packages import installer_objects, job, lock_file, packages_of
-from tieline_operator.workload.placement import PodPlacement, pod_placement
 from tieline_operator.workload.pod_template import REVISION_ANNOTATION
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
-from tieline_operator.workload.public_urls import address, filled, in_lower_case
-from tieline_operator.workload.secret_variables import SecretVariables, secret_variables
 
 VARIABLE_MISSING = "SecretVariableMissing"
 """The reason where an environment variable cannot come from its Secret."""
@@ -124,10 +114,10 @@ def plan_environment(
     )
     if environment.choice.draft:
         gone = tuple(Deletion.of(resource, obj) for resource, obj in environment.children.items())
-        shown = _environment_child(environment, _workload(observed, environment, spec))
+        shown = _environment_child(environment, workload_of(observed, environment, spec))
         return EnvironmentPlan(desired=desired, actual=actual, children=(shown,), deletions=gone)
     target = _target(observed, environment, spec, current)
-    workload = _workload(observed, environment, spec)
+    workload = workload_of(observed, environment, spec)
     grant = observed.grants.get(spec.name) or Grant(replicas=workload.replicas)
     if grant.refusal:
         desired = replace(
@@ -143,8 +133,8 @@ def plan_environment(
             children=(_environment_child(environment, workload),),
             quota_recheck=QUOTA_RECHECK_SECONDS,
         )
-    variables = _secret_variables(observed, environment, workload)
-    placement = _pod_placement(observed, environment, workload)
+    variables = variables_of(observed, environment, workload)
+    placement = placement_of(observed, environment, workload)
     workload = replace(
         workload,
         replicas=grant.replicas,
@@ -161,11 +151,10 @@ def plan_environment(
     if environment.address_conflict and not target.problem:
         target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
     late_after = _late_after(target, actual.previous, now)
-    sleep = decide(_observed_work(observed, environment, spec, workload, target), now)
-    if workload.replicas > 0 and sleep.asleep:
+    is_settled = not (target.problem or target.waiting)
+    sleep = plan_sleep(observed, environment, spec, workload, target.name if is_settled else None, now)
+    if sleep.asleep:
         workload = replace(workload, replicas=0)
-    else:
-        sleep = replace(sleep, asleep=False)
     queue_level = _queue_level(observed, environment, spec.name)
     desired = replace(
         desired,
@@ -229,7 +218,7 @@ def _with_manifests(
         for plan, of in ((target.packages, target.version), (running, version))
         if plan.key and of is not None
     ]
-    if _is_activated(observed, planned, workload):
+    if is_activated(observed, workload, planned.actual.pods, sleeping=planned.desired.sleeping):
         objects[r.ENDPOINT_SLICES] = manifests.activator_slice(workload, observed.activators)
     if workload.replicas > 1:
         objects[r.POD_DISRUPTION_BUDGETS] = manifests.disruption_budget(workload)
@@ -279,14 +268,6 @@ def _with_manifests(
         renew_after=renew_after,
         packages_recheck=target.packages.recheck_after,
     )
-
-
-def _is_activated(observed: ObservedProject, planned: EnvironmentPlan, workload: Workload) -> bool:
-    """Whether the API answers for the environment: it sleeps, or wakes and no pod is ready yet."""
-    if not observed.activators or not (workload.runtime.scaling or Scaling()).may_sleep:
-        return False
-    is_waking = workload.replicas > 0 and not any(pod.ready for pod in planned.actual.pods)
-    return planned.desired.sleeping or is_waking
 
 
 def _was_stopped(observed: ObservedProject, actual: ActualEnvironment) -> bool:
@@ -435,114 +416,9 @@ def _late_after(target: Target, previous: EnvironmentStatus | None, now: datetim
     return left if left > 0 else None
 
 
-def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
-    project, config = observed.project, observed.config
-    runtime = merged_runtime(project.spec.runtime, spec.runtime)
-    identifier = environment_id(project.id, spec.name)
-    name = environment.workload
-    return Workload(
-        name=name,
-        namespace=project.namespace,
-        owner=observed.owner,
-        organisation_id=observed.organisation_id or "",
-        project=project.name,
-        project_id=project.id,
-        environment=spec.name,
-        environment_id=identifier,
-        runtime=runtime,
-        image=runtime.image or config.runtime_image,
-        packages_image=config.runtime_image,
-        architecture=config.packages_architecture,
-        pull_secrets=config.image_pull_secrets,
-        replicas=pods_wanted(runtime.replicas, suspended=spec.suspended, environment=environment.environment),
-        api_url=config.api_url,
-        api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
-        otlp_endpoint=config.otlp_endpoint,
-        activator_port=config.activator_port,
-        engine_urls=config.engine_url,
-        egress=config.egress,
-        public_url=public_url(config, project, spec.name, name, environment.children),
-        metrics_namespaces=config.metrics_namespaces,
-        cluster_dns=config.cluster_dns,
-        exposure=config.exposure,
-        tls_secret=filled(
-            config.exposure.tls_secret, _url_values(project, spec.name, name, environment.children)
-        ),
-    )
-
-
 def _environment_child(environment: ObservedEnvironment, workload: Workload) -> Child:
     return Child(
         resource=r.ENVIRONMENTS, desired=manifests.environment(workload), actual=environment.environment
-    )
-
-
-def _observed_work(
-    observed: ObservedProject,
-    environment: ObservedEnvironment,
-    spec: EnvironmentSpec,
-    workload: Workload,
-    target: Target,
-) -> ObservedWork:
-    previous = observed.previous(spec.name)
-    deployment = environment.children.get(r.DEPLOYMENTS)
-    annotations = (environment.environment or {}).get("metadata", {}).get("annotations") or {}
-    is_healthy = (
-        previous is not None
-        and previous.rollout is RolloutState.COMPLETE
-        and previous.desired_version == deployed_version(deployment) == target.name
-        and any(one.name == target.name for one in previous.healthy_versions)
-        and not target.problem
-        and not target.waiting
-    )
-    return ObservedWork(
-        scaling=workload.runtime.scaling or Scaling(),
-        version=target.name or "",
-        is_healthy=is_healthy,
-        asleep=previous is not None
-        and previous.sleeping
-        and deployment is not None
-        and deployment["spec"].get("replicas") == 0,
-        serving_since=previous.serving_since if previous else None,
-        active_at=_moment(annotations.get(ACTIVE_ANNOTATION)),
-        reported_at=_moment(annotations.get(REPORTED_ANNOTATION)),
-        can_be_woken=bool(observed.activators and workload.public_url)
-        and not address(workload.public_url).path,
-        paused=spec.paused_schedules,
-        work=environment.work,
-    )
-
-
-def _moment(text: str | None) -> datetime | None:
-    """A time that the API has written; None for what is none."""
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
-
-
-def _secret_variables(
-    observed: ObservedProject, environment: ObservedEnvironment, workload: Workload
-) -> SecretVariables:
-    return secret_variables(
-        workload.runtime,
-        project=workload.project,
-        environment=workload.environment,
-        secrets=observed.secrets,
-        deployment=environment.children.get(r.DEPLOYMENTS),
-    )
-
-
-def _pod_placement(
-    observed: ObservedProject, environment: ObservedEnvironment, workload: Workload
-) -> PodPlacement:
-    return pod_placement(
-        workload.runtime,
-        observed.placement_policy,
-        project=workload.project,
-        environment=workload.environment,
-        secrets=observed.secrets,
-        deployment=environment.children.get(r.DEPLOYMENTS),
     )
 
 
@@ -556,25 +432,3 @@ def _queue_level(observed: ObservedProject, environment: ObservedEnvironment, na
     return QueueLevel(
         previous.queued, previous.dead_letters, previous.oldest_queued_minutes, previous.engine_bytes
     )
-
-
-def public_url(
-    config: Config, project: Project, environment: str, workload: str, children: Mapping[Resource, Object]
-) -> str:
-    """The public URL of an environment; empty while it is not known."""
-    url = filled(config.public_url_template, _url_values(project, environment, workload, children))
-    return url if config.exposure.mode is ExposureMode.NONE else in_lower_case(url)
-
-
-def _url_values(
-    project: Project, environment: str, workload: str, children: Mapping[Resource, Object]
-) -> Mapping[str, str]:
-    service = children.get(r.SERVICES)
-    return {
-        "clusterIP": service["spec"].get("clusterIP", "") if service else "",
-        "name": workload,
-        "namespace": project.namespace,
-        "environmentId": environment_id(project.id, environment),
-        "environment": environment,
-        "project": project.name,
-    }

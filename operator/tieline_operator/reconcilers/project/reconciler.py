@@ -60,7 +60,7 @@ from tieline_operator.engine.environment_work import EnvironmentWork
 from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.connection_templates import UNUSABLE
 from tieline_operator.reconcilers.project.address_conflicts import address_conflict
-from tieline_operator.reconcilers.project.environment_plan import public_url
+from tieline_operator.reconcilers.project.environment_workload import public_url
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.observed import (
     ObservedEnvironment,
