@@ -24,7 +24,7 @@ MAX_KEPT = 1000
 """Signals of a name that are kept for a run, which can take no more."""
 KEPT_SECONDS = MAX_WAIT_SECONDS
 """How long a signal is found by a wait that begins after it."""
-_MAX_BY = 256
+MAX_BY = 256
 _MAX_BYTES = 64 * 1024
 _NAME = re.compile(NAME_PATTERN)
 _RUN = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -74,7 +74,7 @@ class SentSignal:
                 raise ValueError("no time")
             payload = _text(found["payload"], _MAX_BYTES)
             orjson.loads(payload)
-            return cls(run=run, name=name, payload=payload, by=_text(found["by"], _MAX_BY), at=float(at))
+            return cls(run=run, name=name, payload=payload, by=_text(found["by"], MAX_BY), at=float(at))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidSignalError(f"The message is not a valid signal: {type(error).__name__}") from None
 
@@ -94,7 +94,7 @@ def signal_index(run: str, name: str) -> str:
 
 
 def signal_event(run: str, at: float, *, event_id: str | None = None) -> EventMetadata:
-    """The metadata of the event that carries a signal. ``run`` tells signals apart."""
+    """The metadata of the event that carries a signal. ``run`` distinguishes signals."""
     return EventMetadata(run=run, kind="event", task=SIGNAL_TASK, queued_at=at, event_id=event_id)
 
 

@@ -1,14 +1,12 @@
 """Integration: where code registers what it wants to run."""
 
-import inspect
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from tieline.events.cancel_on import CancelOn
-from tieline.events.debounce import Debounce, DebounceRule
+from tieline.events.debounce import Debounce
 from tieline.events.event import EventTask
 from tieline.events.retry import Retry
 from tieline.scheduling.schedules import (
@@ -21,24 +19,34 @@ from tieline.scheduling.schedules import (
     Overlap,
     Schedule,
 )
+from tieline.task_options import (
+    Handler,
+    arguments_of,
+    cancel_rule,
+    check_key,
+    check_name,
+    check_range,
+    check_retry,
+    check_tool,
+    check_webhook_name,
+    debounce_rule,
+    in_seconds,
+    is_async,
+    matched_fields,
+)
 from tieline_protocol.cron import CronError, parse_cron
 from tieline_protocol.signature_challenges import FixedAnswer, answer_problem
 from tieline_protocol.waits import (
     KEEP_SECONDS,
-    MAX_FIELDS,
     MAX_KEEP_SECONDS,
     MAX_NAMES,
     MAX_RULES,
-    MAX_VALUE,
     WaitRule,
 )
-from tieline_protocol.webhook_names import MAX_TOOL, input_schema_problem, registration_problem
 
-Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
 Delivery = Literal["direct", "queued"]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 MAX_SCHEDULES = 50
 """Of a project. The platform keeps 120 records of an environment: enough for the old and the new code in a rollout."""
 MAX_EVENT_SECONDS = 24 * 3600.0
@@ -158,7 +166,7 @@ class Integration:
         >>> sorted(integration.webhooks)
         ['ping']
         """
-        _check_webhook_name(name, self.webhooks)
+        check_webhook_name(name, self.webhooks)
         allowed = frozenset({methods} if isinstance(methods, str) else methods)
         if not allowed or not allowed <= _METHODS:
             raise ValueError(f"The methods of webhook {name!r} must be some of {', '.join(sorted(_METHODS))}")
@@ -175,21 +183,21 @@ class Integration:
             raise ValueError(f'Webhook {name!r}: key, retry, timeout and answer need delivery="queued"')
         if answer is not None and not isinstance(answer, Accepted):
             raise TypeError(f"Webhook {name!r}: answer must be an Accepted, such as Accepted(status=200)")
-        _check_tool(f"Webhook {name!r}", tool, input_schema, connection)
-        _check_key(f"Webhook {name!r}", key)
-        _check_retry(f"Webhook {name!r}", retry)
+        check_tool(f"Webhook {name!r}", tool, input_schema, connection)
+        check_key(f"Webhook {name!r}", key)
+        check_retry(f"Webhook {name!r}", retry)
         if timeout is not None:
-            _check_range(f"Webhook {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
+            check_range(f"Webhook {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
 
         def register(handler: F) -> F:
             # Again: of several decorators of one function, none has registered its name when the next one is made.
-            _check_webhook_name(name, self.webhooks)
+            check_webhook_name(name, self.webhooks)
             self.webhooks[name] = Webhook(
                 name=name,
                 methods=allowed,
                 handler=handler,
-                is_async=_is_async(handler),
-                arguments=_arguments(f"webhook {name!r}", "request", handler),
+                is_async=is_async(handler),
+                arguments=arguments_of(f"webhook {name!r}", "request", handler),
                 connection=connection,
                 unauthenticated=exempt,
                 delivery=delivery,
@@ -246,22 +254,22 @@ class Integration:
         >>> sorted(integration.events)
         ['order.created']
         """
-        _check_name("event", name, self.events)
-        _check_key(f"Event {name!r}", key)
-        _check_retry(f"Event {name!r}", retry)
+        check_name("event", name, self.events)
+        check_key(f"Event {name!r}", key)
+        check_retry(f"Event {name!r}", retry)
         if timeout is not None:
-            _check_range(f"Event {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
-        rule = None if cancel_on is None else _cancel_rule(name, key, cancel_on)
+            check_range(f"Event {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
+        rule = None if cancel_on is None else cancel_rule(name, key, cancel_on)
         if rule is not None and rule not in self.waits.get(rule.name, ()):
             self._add_rule(f"Event {name!r}, cancel_on", rule)
-        debounced = None if debounce is None else _debounce_rule(f"Event {name!r}", key, debounce)
+        debounced = None if debounce is None else debounce_rule(f"Event {name!r}", key, debounce)
 
         def register(handler: F) -> F:
             self.events[name] = EventTask(
                 name=name,
                 handler=handler,
-                is_async=_is_async(handler),
-                arguments=_arguments(f"event {name!r}", "event", handler),
+                is_async=is_async(handler),
+                arguments=arguments_of(f"event {name!r}", "event", handler),
                 key=key,
                 shared_key=shared_key,
                 retry=retry or Retry(),
@@ -298,10 +306,10 @@ class Integration:
         ['payment.confirmed']
         """
         what = f"waits_for({name!r})"
-        _check_name("event", name, ())
-        fields = _matched_fields(what, match)
-        seconds = _seconds(keep)
-        _check_range(what, "keep", seconds, 0, MAX_KEEP_SECONDS)
+        check_name("event", name, ())
+        fields = matched_fields(what, match)
+        seconds = in_seconds(keep)
+        check_range(what, "keep", seconds, 0, MAX_KEEP_SECONDS)
         rule = WaitRule(name=name, fields=fields, shared=bool(shared), keep=seconds)
         if any(one.fields == rule.fields and not one.cancels for one in self.waits.get(name, ())):
             raise ValueError(
@@ -353,7 +361,7 @@ class Integration:
         >>> integration.schedules["report"].cron.expression
         '0 9 * * MON-FRI'
         """
-        _check_name("schedule", name, self.schedules)
+        check_name("schedule", name, self.schedules)
         if len(self.schedules) >= MAX_SCHEDULES:
             raise ValueError(
                 f"A project has at most {MAX_SCHEDULES} schedules; let one function do several things"
@@ -367,10 +375,10 @@ class Integration:
                 f"Schedule {name!r}: activations is one of {', '.join(ACTIVATIONS)}, "
                 f"overlap one of {', '.join(OVERLAPS)}"
             )
-        _check_range(f"Schedule {name!r}", "parallel", parallel, 1, MAX_PARALLEL)
-        _check_range(f"Schedule {name!r}", "catch_up", catch_up, 0, MAX_CATCH_UP)
+        check_range(f"Schedule {name!r}", "parallel", parallel, 1, MAX_PARALLEL)
+        check_range(f"Schedule {name!r}", "catch_up", catch_up, 0, MAX_CATCH_UP)
         if timeout is not None:
-            _check_range(f"Schedule {name!r}", "timeout", timeout, 0.001, MAX_RUN_SECONDS)
+            check_range(f"Schedule {name!r}", "timeout", timeout, 0.001, MAX_RUN_SECONDS)
 
         def register(handler: F) -> F:
             self.schedules[name] = Schedule(
@@ -382,129 +390,9 @@ class Integration:
                 catch_up=catch_up,
                 timeout=timeout,
                 handler=handler,
-                is_async=_is_async(handler),
-                arguments=_arguments(f"schedule {name!r}", "run", handler),
+                is_async=is_async(handler),
+                arguments=arguments_of(f"schedule {name!r}", "run", handler),
             )
             return handler
 
         return register
-
-
-def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"The {kind} name {name!r} must be 1 to 100 letters, digits, '-', '_' or '.', not starting with a mark"
-        )
-    if name in taken:
-        raise ValueError(f"There are two {kind}s with the name {name!r}; give one another name")
-
-
-def _check_webhook_name(name: str, taken: Collection[str]) -> None:
-    if problem := registration_problem(name, taken):
-        raise ValueError(problem)
-
-
-def _check_tool(what: str, tool: str | None, input_schema: object, connection: str | None) -> None:
-    if tool is None:
-        if input_schema is not None:
-            raise ValueError(f"{what}: input_schema is for agents, so it needs tool")
-        return
-    if not 0 < len(tool.strip()) <= MAX_TOOL:
-        raise ValueError(f"{what}: tool says what the webhook does, in 1 to {MAX_TOOL:,} characters")
-    if connection is not None:
-        raise ValueError(
-            f"{what}: a tool has no connection, whose credentials no agent has; give the function a second webhook"
-        )
-    if input_schema is not None and (problem := input_schema_problem(input_schema)):
-        raise ValueError(f"{what}: input_schema {problem}")
-
-
-def _check_key(what: str, key: str | None) -> None:
-    if key is not None and not (key and all(key.split("."))):
-        raise ValueError(f"{what}: key names a field of the payload, such as 'customer.id'")
-
-
-def _matched_fields(what: str, match: Iterable[str]) -> tuple[str, ...]:
-    """Sorted. Raises ValueError."""
-    fields = (match,) if isinstance(match, str) else tuple(match)
-    for one in fields:
-        if not (isinstance(one, str) and one and all(one.split(".")) and len(one) <= MAX_VALUE):
-            raise ValueError(f"{what}: match names fields of the payload, such as 'order.id', not {one!r}")
-    if len(set(fields)) != len(fields) or len(fields) > MAX_FIELDS:
-        raise ValueError(f"{what}: match names at most {MAX_FIELDS} fields, each once")
-    return tuple(sorted(fields))
-
-
-def _cancel_rule(task: str, key: str | None, cancel_on: object) -> WaitRule:
-    """How events cancel the runs of a task. Raises ValueError and TypeError."""
-    what = f"Event {task!r}, cancel_on"
-    wanted = CancelOn(cancel_on) if isinstance(cancel_on, str) else cancel_on
-    if not (isinstance(wanted, CancelOn) and isinstance(wanted.event, str)):
-        raise TypeError(
-            f"{what}: name an event, as in cancel_on='order.cancelled' or "
-            f"cancel_on=CancelOn('order.cancelled', match=['orderId']), not {cancel_on!r}"
-        )
-    _check_name("event", wanted.event, ())
-    if wanted.event == task:
-        raise ValueError(f"{what}: name another event; each event of the task would cancel its own run")
-    fields = _matched_fields(what, wanted.match)
-    if not fields and key is None:
-        raise ValueError(
-            f"{what}: say which runs an event cancels: give the task a key, or write "
-            f"cancel_on=CancelOn({wanted.event!r}, match=['orderId'])"
-        )
-    return WaitRule(name=wanted.event, fields=fields or (str(key),), keep=MAX_KEEP_SECONDS, cancels=True)
-
-
-def _debounce_rule(what: str, key: str | None, debounce: object) -> DebounceRule:
-    """How bursts of events of a task are run once. Raises ValueError and TypeError."""
-    if isinstance(debounce, int | float | timedelta) and not isinstance(debounce, bool):
-        debounce = Debounce(debounce)
-    if not isinstance(debounce, Debounce):
-        raise TypeError(
-            f"{what}: debounce is a number of seconds, a timedelta, or a Debounce such as "
-            f"Debounce(30, key='id', timeout=300), not {debounce!r}"
-        )
-    if key is not None:
-        raise ValueError(
-            f"{what}: a debounced task keeps no order by a key; write debounce=Debounce(..., key={key!r}) "
-            "to debounce events with other values apart"
-        )
-    _check_key(f"{what}, debounce", debounce.key)
-    period = _seconds(debounce.period)
-    timeout = None if debounce.timeout is None else _seconds(debounce.timeout)
-    _check_range(f"{what}, debounce", "period", period, 1, MAX_KEEP_SECONDS)
-    if timeout is not None:
-        _check_range(f"{what}, debounce", "timeout", timeout, period, MAX_KEEP_SECONDS)
-    return DebounceRule(period=period, key=debounce.key, timeout=timeout)
-
-
-def _seconds(duration: float | timedelta) -> float:
-    return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
-
-
-def _check_retry(what: str, retry: object) -> None:
-    if retry is not None and not isinstance(retry, Retry):
-        raise TypeError(f"{what}: retry must be a Retry, such as Retry(attempts=5), not {retry!r}")
-
-
-def _check_range(what: str, option: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        raise ValueError(f"{what}: {option} must be from {least:g} to {most:g}")
-
-
-def _is_async(handler: Handler) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)  # noqa: B004  (an object with an async __call__)
-    )
-
-
-def _arguments(what: str, second: str, handler: Handler) -> int:
-    signature = inspect.signature(handler)
-    for count in (2, 1, 0):
-        try:
-            signature.bind(*range(count))
-        except TypeError:
-            continue
-        return count
-    raise TypeError(f"The function of {what} must take (ctx, {second}), (ctx) or nothing, not {signature}")

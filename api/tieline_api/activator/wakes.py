@@ -1,6 +1,6 @@
-"""What the operator is told of environments that may sleep: that they work, or are to wake.
+"""Notifies the operator of environments that may sleep: that they work, or that they are to wake.
 
-It is an annotation of the Environment, which the operator watches. Each is written at most once in a while.
+It writes annotations of the Environment, which the operator watches, and each of them at most once in a while.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from tieline_api.activator.targets import Target
+from tieline_common.bounded_dict import BoundedDict
 from tieline_core.identity.ids import format_time
 from tieline_core.identity.names import ACTIVE_ANNOTATION, REPORTED_ANNOTATION, environment_object_name
 from tieline_core.kubernetes import Kube, KubeError
@@ -44,7 +45,7 @@ class Wakes:
         self._kube = kube
         self._clock = clock
         self._now = now
-        self._written: dict[tuple[Target, _Kind], float] = {}
+        self._written: BoundedDict[tuple[Target, _Kind], float] = BoundedDict(_MOST)
 
     async def wake(self, target: Target) -> None:
         """Has the operator start pods, where there are none. Raises KubeError.
@@ -78,7 +79,6 @@ class Wakes:
         now = self._clock()
         if now - self._written.get((target, kind), float("-inf")) < quiet:
             return
-        self._make_room(now)
         self._written[target, kind] = now
         at = format_time(self._now())
         try:
@@ -92,9 +92,3 @@ class Wakes:
         except BaseException:
             self._written.pop((target, kind), None)
             raise
-
-    def _make_room(self, now: float) -> None:
-        if len(self._written) >= _MOST:
-            self._written = {
-                key: at for key, at in self._written.items() if now - at < report_seconds(key[0].idle_seconds)
-            }

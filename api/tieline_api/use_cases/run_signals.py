@@ -13,6 +13,7 @@ from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams, hashed
 from tieline_protocol.run_records import ENDED
 from tieline_protocol.signals import (
+    MAX_BY,
     MAX_KEPT,
     MAX_PAYLOAD_BYTES,
     NAME_PATTERN,
@@ -22,8 +23,6 @@ from tieline_protocol.signals import (
 )
 
 logger = logging.getLogger("tieline.runs")
-
-_MAX_BY = 256
 
 
 async def send(
@@ -46,7 +45,7 @@ async def send(
         raise errors.invalid("name", f"must match {NAME_PATTERN}")
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise errors.too_large("The payload of a signal", limit=MAX_PAYLOAD_BYTES)
-    sent = SentSignal(run=run.id, name=name, payload=payload.decode(), by=by[:_MAX_BY], at=time.time())
+    sent = SentSignal(run=run.id, name=name, payload=payload.decode(), by=by[:MAX_BY], at=time.time())
     streams = EventStreams(organisation, run.environment)
     engine = platform.environments.of(streams)
     kept = await engine.subjects(streams.runs, streams.kept_event(sent.index, "*"))

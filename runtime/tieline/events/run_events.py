@@ -154,7 +154,7 @@ class RunEvents:
     ) -> "_PublishedPlace | None":
         """The place of an event without an id among all that the run publishes; None for a run that is not retried.
 
-        What an earlier attempt has published is not published again. A pod that dies tells nobody what it has
+        What an earlier attempt has published is not published again. A pod that dies cannot report what it has
         published, so the engine recognises it by its run, for a while.
         """
         if self._steps is None:

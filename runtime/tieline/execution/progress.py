@@ -1,4 +1,4 @@
-"""Progress that code reports: the latest state is kept, and handed on from time to time."""
+"""Progress that code reports: the latest state is kept, and sent from time to time."""
 
 import asyncio
 import math
@@ -10,7 +10,7 @@ from tieline_protocol.run_progress import Progress, shown_text
 _MAX_TEXT = 10_000
 _FIRST_SECONDS = 1.0
 _SHARE = 20
-"""The longer an attempt lasts the rarer its progress is handed on: after a twentieth of its time so far. So the history
+"""The longer an attempt lasts the rarer its progress is sent: after a twentieth of its time so far. So the history
 gets 20 records for each factor of e, however often code reports."""
 
 
@@ -61,9 +61,9 @@ class RunProgress:
 
     def _plan(self) -> None:
         if self._loop is not None:
-            self._loop.call_later(max(self._next - self._loop.time(), 0), self._hand_on)
+            self._loop.call_later(max(self._next - self._loop.time(), 0), self._send)
 
-    def _hand_on(self) -> None:
+    def _send(self) -> None:
         self._is_due = False
         if self._report is None or self._loop is None:
             return

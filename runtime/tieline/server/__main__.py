@@ -214,7 +214,7 @@ def _reporting(
     runner: Runner,
     configuration: Configuration,
 ) -> "list[asyncio.Task[None]]":
-    """What the platform is told: which schedules the code has, and whether the pod works."""
+    """Reports to the platform: which schedules the code has, and whether the pod works."""
     platform = wiring.platform_of(settings, to_api)
     if platform is None:
         return []

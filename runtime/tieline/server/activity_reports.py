@@ -1,4 +1,4 @@
-"""Telling the platform whether the pod works, where its environment may sleep: a pod that works is not stopped."""
+"""Reports to the platform whether the pod works, where its environment may sleep: a pod that works is not stopped."""
 
 import asyncio
 import logging

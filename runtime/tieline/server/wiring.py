@@ -74,7 +74,7 @@ def gate_of(settings: Settings, client: aiohttp.ClientSession) -> LimitGate:
 
 
 def outcomes_of(settings: Settings, client: aiohttp.ClientSession) -> OutcomeReporter | None:
-    """Tells the platform of refused requests; None at one's own desk."""
+    """Tells the platform of refused requests; None on a developer's machine."""
     if settings.connections_file is not None or settings.api_url is None:
         return None
     return OutcomeReporter(PodApi(client, settings.api_url, settings.token_file))
@@ -97,7 +97,7 @@ def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents
 
 
 def platform_of(settings: Settings, client: aiohttp.ClientSession) -> PodApi | None:
-    """The API, for the code's schedules and the quota of events; None at one's own desk."""
+    """The API, for the code's schedules and the quota of events; None on a developer's machine."""
     if settings.connections_file is not None or settings.api_url is None:
         return None
     return PodApi(client, settings.api_url, settings.token_file)

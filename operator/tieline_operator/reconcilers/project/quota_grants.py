@@ -31,7 +31,7 @@ class Claim:
     place: Place
     wanted: int
     """Pods."""
-    held: int | None = None
+    current: int | None = None
     """Pods that its Deployment is set to; None without one."""
     since: str = ""
     """When the environment was first seen; empty for one that is new."""
@@ -53,12 +53,12 @@ def grants(organisation: OrganisationQuotas, claims: Sequence[Claim]) -> Mapping
     quotas = organisation.quotas
     ordered = sorted(claims, key=_order)
     places = len(ordered) if quotas.environments is None else quotas.environments
-    got = {claim.place: min(claim.held or 0, claim.wanted) for claim in ordered}
-    used = sum(claim.held is not None for claim in ordered)
+    got = {claim.place: min(claim.current or 0, claim.wanted) for claim in ordered}
+    used = sum(claim.current is not None for claim in ordered)
     left = None if quotas.replicas is None else quotas.replicas - sum(got.values())
     found = {}
     for claim in ordered:
-        is_new = claim.held is None
+        is_new = claim.current is None
         if is_new and (organisation.problem or used >= places):
             problem = organisation.problem or _environments_full(used, places)
             found[claim.place] = Grant(replicas=0, refusal=Failure(QUOTA_EXCEEDED, problem))
@@ -92,12 +92,12 @@ def quota_usage(listers: Listers, defaults: Quotas) -> Sequence[QuotaUsage]:
         limits = {"environments": quotas.environments, "replicas": quotas.replicas}
         if organisation_of(listers, namespace) is None or not any(one is not None for one in limits.values()):
             continue
-        held = [
+        current = [
             one["spec"].get("replicas", 1)
             for one in listers[DEPLOYMENTS].list(namespace)
             if ENVIRONMENT_ID_LABEL in one["metadata"].get("labels", {})
         ]
-        used = {"environments": len(held), "replicas": sum(held)}
+        used = {"environments": len(current), "replicas": sum(current)}
         found += [
             QuotaUsage(namespace=namespace, quota=name, used=used[name], limit=limit)
             for name, limit in limits.items()
@@ -117,7 +117,7 @@ def pods_wanted(replicas: int | None, *, suspended: bool, environment: Object | 
 
 
 def _order(claim: Claim) -> tuple[bool, str, Place]:
-    return claim.held is None, claim.since or "~", claim.place
+    return claim.current is None, claim.since or "~", claim.place
 
 
 def _claims(listers: Listers, project: Object) -> Iterator[Claim]:
@@ -140,7 +140,7 @@ def _claims(listers: Listers, project: Object) -> Iterator[Claim]:
                 suspended=bool(item.get("suspended")),
                 environment=listers[ENVIRONMENTS].get(namespace, environment_object_name(name, environment)),
             ),
-            held=deployment["spec"].get("replicas", 1) if deployment else None,
+            current=deployment["spec"].get("replicas", 1) if deployment else None,
             since=seen.get(environment, ""),
         )
 

@@ -32,7 +32,7 @@ class ObservedWork:
     reported_at: datetime | None
     """When a pod last reported whether it works."""
     can_be_woken: bool
-    """Whether there is an activator, and requests tell the environment by their host."""
+    """Whether there is an activator, and requests identify the environment by their host."""
     paused: Collection[str] = ()
     """Its paused schedules."""
     work: EnvironmentWork | None = None
