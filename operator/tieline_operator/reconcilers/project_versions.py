@@ -22,13 +22,17 @@ from tieline_core.resources.project_versions import (
     VersionState,
     WebhookTool,
 )
-from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, ready
+from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, in_progress, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.version_selection import age_key
 from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.uniqueness import id_conflict
+
+_WAITING_FOR_FILES = "WaitingForFiles"
+_LATE_SECONDS = 2.0
+"""ConfigMaps and versions are watched apart, so that a new version may be seen before its files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class ObservedVersion:
     package_lock: str | None = None
     problem: str = ""
     """Why the files cannot be read."""
+    late_after: float | None = None
+    """Seconds after which missing files are a failure; None where they are one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +88,7 @@ class ProjectVersionReconciler:
                 interface=checked.interface,
                 package_lock=checked.package_lock,
                 problem=checked.problem,
+                late_after=_late_after(version, now),
             )
         )
 
@@ -111,6 +118,16 @@ class ProjectVersionReconciler:
         )
 
 
+def _late_after(version: ProjectVersion, now: datetime) -> float | None:
+    condition = version.condition("Ready")
+    if version.status.state or (condition and condition.status == "False"):
+        return None
+    if condition is None or condition.reason != _WAITING_FOR_FILES:
+        return _LATE_SECONDS
+    left = _LATE_SECONDS - (now - condition.last_transition_time).total_seconds()
+    return left if left > 0 else None
+
+
 def plan(observed: ObservedVersion) -> Plan:
     """The version's state: failed when its files are refused, else by what the environments run."""
     version, project = observed.version, observed.project
@@ -127,6 +144,9 @@ def plan(observed: ObservedVersion) -> Plan:
         status["packageLock"] = observed.package_lock
     if observed.findings:
         status["findings"] = [finding.to_dict() for finding in observed.findings]
+    if observed.problem and observed.late_after:
+        outcome = in_progress(_WAITING_FOR_FILES, f"Waits for its files: {observed.problem}")
+        return Plan(outcome=outcome, status=status, requeue_after=observed.late_after)
     if observed.problem:
         return Plan(
             outcome=failed("FilesMissing", observed.problem),

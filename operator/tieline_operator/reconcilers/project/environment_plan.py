@@ -43,8 +43,11 @@ VARIABLE_MISSING = "SecretVariableMissing"
 PLACEMENT_REFUSED = "PlacementRefused"
 """The reason where pods may not run as the project says."""
 VERSION_NOT_FOUND = "VersionNotFound"
+FILES_MISSING = "FilesMissing"
 TEMPLATE_NOT_FOUND = "TemplateNotFound"
-_MAY_BE_LATE = frozenset({VARIABLE_MISSING, PLACEMENT_REFUSED, VERSION_NOT_FOUND, TEMPLATE_NOT_FOUND})
+_MAY_BE_LATE = frozenset(
+    {FILES_MISSING, VARIABLE_MISSING, PLACEMENT_REFUSED, VERSION_NOT_FOUND, TEMPLATE_NOT_FOUND}
+)
 """Something that a deploy needs is not in the caches. It may have been created a moment before: each kind has its own
 watch, and they are not in step."""
 _LATE_SECONDS = 2.0
@@ -343,7 +346,7 @@ def _target(
 ) -> Target:
     name = current if environment.choice.follows else spec.version
     if environment.choice.follows and observed.source.problem:
-        return Target(None, problem=Failure("FilesMissing", observed.source.problem))
+        return Target(None, problem=Failure(FILES_MISSING, observed.source.problem))
     if environment.choice.follows and observed.source.waiting:
         return Target(None, waiting=observed.source.waiting)
     if environment.choice.follows and name is None:

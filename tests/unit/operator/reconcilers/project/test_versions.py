@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from tests.unit.operator.objects import NAMESPACE, project
@@ -21,6 +23,29 @@ async def test_a_missing_configmap_is_told_and_heals_when_it_comes() -> None:
     await there.until_quiet()
     assert there.ready(r.PROJECTS, "order-sync")[0] == "Unknown"
     assert len(there.cluster[r.PROJECT_VERSIONS].list()) == 1
+
+
+async def test_a_version_that_is_seen_before_its_files_waits_for_them_before_its_deploy_fails() -> None:
+    there = await running()
+    first = there.environment()["version"]
+    (packed,) = pack("order-sync", {MAIN: b"print('two')\n"})
+    there.cluster.behind[r.CONFIG_MAPS] = {(NAMESPACE, packed.name): None}
+    change(there, source=source("print('two')\n"))
+    await there.until_quiet()
+    second = there.environment()["desiredVersion"]
+    assert there.ready(r.PROJECT_VERSIONS, second)[:2] == ("Unknown", "WaitingForFiles")
+    assert there.environment()["rollout"] == "progressing"
+    there.now += timedelta(seconds=3)
+    await there.until_quiet()
+    assert there.ready(r.PROJECT_VERSIONS, second)[:2] == ("False", "FilesMissing")
+    assert there.environment()["deployFailure"] == "VersionRefused"
+    assert there.environment()["version"] == first
+    there.cluster.behind.clear()
+    await there.until_quiet()
+    assert there.ready(r.PROJECT_VERSIONS, second)[0] == "True"
+    there.kubelet()
+    await there.until_quiet()
+    assert there.environment()["version"] == second
 
 
 async def test_a_changed_source_configmap_makes_a_new_version() -> None:
