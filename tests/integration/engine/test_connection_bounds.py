@@ -12,7 +12,7 @@ from nats.aio.client import Client
 
 from tests.harness.processes.nats_server import NatsServer
 from tests.integration.engine.test_environment_engines import engines
-from tests.integration.engine.test_streams_are_kept import Operator, until
+from tests.integration.engine.test_streams_are_kept import LIMITS, Operator, until
 from tests.unit.operator.objects import NAMESPACE
 from tieline_core.engine.streams import connections_of
 from tieline_core.identity.ids import new_id
@@ -133,10 +133,10 @@ async def test_pods_that_end_keep_their_connections_when_an_environment_gets_few
 async def test_streams_stay_as_they_are_when_the_number_of_pods_changes(scaled: _Scaled) -> None:
     keys = scaled.operator.streams._keys()
     assert keys is not None
-    before = keys.environment_settings(scaled.streams, scaled.operator.streams._limits)
+    before = keys.environment_settings(scaled.streams, LIMITS)
     await scaled.to(5)
     await scaled.survey()
-    assert keys.environment_settings(scaled.streams, scaled.operator.streams._limits) == before
+    assert keys.environment_settings(scaled.streams, LIMITS) == before
     # With nothing more to do, surveys change nothing.
     assert scaled.operator.streams.survey_result.missing == 0
     assert scaled.operator.idle()

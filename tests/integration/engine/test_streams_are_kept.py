@@ -45,6 +45,7 @@ from tieline_operator.engine.stream_reconciler import StreamReconciler
 from tieline_protocol.event_streams import API_CLIENT, PODS, EventStreams
 
 LIMITS = StreamLimits(queue_bytes=16 << 20, runs_bytes=16 << 20, history_bytes=16 << 20)
+LARGER = replace(LIMITS, queue_bytes=32 << 20)
 PROJECT = "order-sync"
 SECRET = StreamKey(NAMESPACE, f"{PROJECT}-production-engine")
 
@@ -62,6 +63,7 @@ class Operator:
         release: str = "ours",
         namespaces: tuple[str, ...] = (),
         healthy: bool = True,
+        limits: StreamLimits = LIMITS,
         quotas: Quotas = NO_QUOTAS,
     ) -> None:
         self.cluster = FakeCluster()
@@ -73,7 +75,7 @@ class Operator:
         self.surveys: set[asyncio.Task[None]] = set()
         self.streams = StreamReconciler(
             self.cluster,
-            LIMITS,
+            limits,
             quotas=quotas,
             system=lambda: self.connection.client,
             keys=self._keys,
@@ -354,15 +356,15 @@ async def test_other_limits_are_given_to_accounts_without_streams(engine: NatsSe
         streams = operator.deploy(has_events=False)
         await until("connected", lambda: operator.connection.client)
         await until("its account", operator.idle)
-        operator.streams._limits = replace(LIMITS, queue_bytes=32 << 20)
-        await operator.streams.survey()
-        await until("given", operator.idle)
-        assert operator.connection.client is not None
+    async with Operator(engine, limits=LARGER).at_work() as successor:
+        assert successor.deploy(has_events=False) == streams
+        await until("connected", lambda: successor.connection.client)
+        await until("given", successor.idle)
+        assert successor.connection.client is not None
         account = engine.trust.environment_account(streams)
-        claims = await account_claims_of(operator.connection.client, account)
+        claims = await account_claims_of(successor.connection.client, account)
         assert claims is not None
-        expected = account_limits(operator.streams._limits).disk_bytes
-        assert claims["nats"]["limits"]["disk_storage"] == expected
+        assert claims["nats"]["limits"]["disk_storage"] == account_limits(LARGER).disk_bytes
 
 
 async def test_a_lost_volume_is_made_good_as_soon_as_the_engine_is_back(engine: NatsServer) -> None:
@@ -625,13 +627,14 @@ async def test_other_limits_are_given_to_environments_that_are_there(engine: Nat
         await until("made", operator.idle)
         await operator.streams.survey()
         assert operator.idle(), "nothing is made twice"
-        operator.streams._limits = replace(LIMITS, queue_bytes=32 << 20)
-        await operator.streams.survey()
-        await until("made anew", operator.idle)
+    async with Operator(engine, limits=LARGER).at_work() as successor:
+        assert successor.deploy() == streams
+        await until("connected", lambda: successor.connection.client)
+        await until("made anew", successor.idle)
         admin = await engine.environment(streams)
-        assert (await admin.jetstream().stream_info(streams.queue)).config.max_bytes == 32 << 20
+        assert (await admin.jetstream().stream_info(streams.queue)).config.max_bytes == LARGER.queue_bytes
         account = await admin.jetstream().account_info()
-        assert account.limits.max_storage == account_limits(operator.streams._limits).disk_bytes
+        assert account.limits.max_storage == account_limits(LARGER).disk_bytes
         await admin.close()
 
 
@@ -663,10 +666,8 @@ async def test_the_survey_counts_what_waits_and_what_is_dead(engine: NatsServer)
 
 
 async def test_more_streams_than_fit_one_answer_are_all_seen(engine: NatsServer) -> None:
-    async with Operator(engine).at_work() as operator:
-        operator.streams._limits = StreamLimits(
-            queue_bytes=1 << 20, runs_bytes=1 << 20, history_bytes=1 << 20
-        )
+    small = StreamLimits(queue_bytes=1 << 20, runs_bytes=1 << 20, history_bytes=1 << 20)
+    async with Operator(engine, limits=small).at_work() as operator:
         for number in range(130):
             operator.deploy(f"shop-{number}")
         await until("connected", lambda: operator.connection.client)
