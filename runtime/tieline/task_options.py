@@ -101,11 +101,18 @@ def debounce_rule(what: str, key: str | None, debounce: object) -> DebounceRule:
             "to debounce events with other values apart"
         )
     check_key(f"{what}, debounce", debounce.key)
+    for option, value in (("period", debounce.period), ("timeout", debounce.timeout or debounce.period)):
+        if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+            raise TypeError(
+                f"{what}, debounce: {option} is a number of seconds or a timedelta, not {value!r}"
+            )
     period = in_seconds(debounce.period)
     timeout = None if debounce.timeout is None else in_seconds(debounce.timeout)
-    check_range(f"{what}, debounce", "period", period, 1, MAX_KEEP_SECONDS)
+    check_range(f"{what}, debounce", "period (seconds)", period, 1, MAX_KEEP_SECONDS)
     if timeout is not None:
-        check_range(f"{what}, debounce", "timeout", timeout, period, MAX_KEEP_SECONDS)
+        check_range(
+            f"{what}, debounce", "timeout (seconds, at least the period)", timeout, period, MAX_KEEP_SECONDS
+        )
     return DebounceRule(period=period, key=debounce.key, timeout=timeout)
 
 

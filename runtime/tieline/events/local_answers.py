@@ -139,7 +139,7 @@ async def leave_answer(file: "EventFile", identifier: str, person: Person, given
 def leave_signal(file: "EventFile", run: str, name: str, payload: Any, *, by: str) -> None:
     """Leave a signal for ``tieline run``. Raises ValueError and EventsUnavailableError."""
     if all(one.metadata.run != run for one in file.events()):
-        raise ValueError(f"No run {run} waits here")
+        raise ValueError(f"No run {run} is here, or it has ended")
     signal = sent_signal(run, name, payload, by=by, now=time.time())
     file.leave_answer(f"{_SIGNAL}{new_ulid()}", run, signal.encode())
 

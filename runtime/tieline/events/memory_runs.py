@@ -80,6 +80,10 @@ class MemoryRuns:
         """See ``claim_end``."""
         return None
 
+    async def has_ended(self, run: str) -> bool:
+        """See ``claim_end``."""
+        return False
+
 
 def _unpatched_step(patch: str) -> KeptStep:
     """What is recorded of a run from before a patch."""

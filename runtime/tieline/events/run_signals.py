@@ -46,7 +46,8 @@ async def wait_for_signal(
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise ValueError(
-            f"The timeout of a signal is from 0 to {MAX_WAIT_SECONDS / 86400:g} days, not {seconds:g} seconds"
+            f"The timeout of a signal is from 0 to {MAX_WAIT_SECONDS:,.0f} seconds "
+            f"({MAX_WAIT_SECONDS / 86400:g} days), not {seconds:,.0f}"
         )
     found = await waits.wait_for(
         name,

@@ -91,4 +91,9 @@ class RunStore(Protocol):
         """Remember for a while how a run has ended. None where this is its first end, else what ``end_of`` returns."""
 
     async def end_of(self, run: str) -> bytes | None:
-        """What the run's first end was claimed with, empty where that is not kept; None where it has not ended."""
+        """What the run's first end was claimed with, empty where that is not kept; None where it has not ended.
+
+        A server that is behind may not know it; ``has_ended`` does."""
+
+    async def has_ended(self, run: str) -> bool:
+        """Whether the run has ended, as the stream's leader knows it. Costs more than ``end_of``."""

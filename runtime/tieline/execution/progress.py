@@ -32,9 +32,10 @@ class RunProgress:
         self._began = self._loop.time()
         self._next = self._began + _FIRST_SECONDS
 
-    def stop(self) -> None:
-        """The attempt has ended: its last record has the progress."""
+    def stop(self) -> bool:
+        """The attempt has ended: its last record has the progress. Whether the latest state was not sent before."""
         self._report = None
+        return self._is_due
 
     def set(self, text: str, fraction: float | None) -> None:
         """See ``Context.progress``. May be called in any thread."""

@@ -98,9 +98,7 @@ class DebouncedEvents:
 
         async def look() -> None:
             nonlocal settled
-            settled = (
-                await self._queue.is_stored_for_later(run) or await self._queue.runs.end_of(run) is not None
-            )
+            settled = await self._queue.is_stored_for_later(run) or await self._queue.runs.has_ended(run)
 
         await self._settlement.settled(look)
         return settled

@@ -101,7 +101,11 @@ class EndedWaits:
             logger.warning("%s was dropped: %s", _OF_PLATFORM[attempt.metadata.task], error)
         attempt.decided = True
         await self._settlement.settled(attempt.delivery.done)
-        logger.info("%s woke %d waiting runs", _OF_PLATFORM[attempt.metadata.task], len(woken))
+        what = _OF_PLATFORM[attempt.metadata.task]
+        if woken:
+            logger.info("%s woke %d waiting runs", what, len(woken))
+        else:
+            logger.info("%s is kept: no run waits for it yet", what)
         return "succeeded"
 
     async def _end_child(self, attempt: Attempt) -> Outcome:

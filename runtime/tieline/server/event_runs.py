@@ -369,7 +369,8 @@ class EventRuns:
             except CancelledByEvent:
                 pass
             finally:
-                attempt.progress.stop()
+                if attempt.progress.stop():
+                    self._settlement.log_progress(attempt)
                 # However long it takes to settle it, others may run meanwhile.
                 slot.release()
             # Between the end of the code and this line nobody can have cancelled it. Code that catches everything must

@@ -163,7 +163,13 @@ class EventSettlement:
         record = replace(self._record(attempt, "running"), steps=())
         if record.progress is not None and not attempt.decided:
             self._history.add(record)
-            logger.info("Progress: %s", shown(record.progress))
+            self.log_progress(attempt)
+
+    def log_progress(self, attempt: Attempt) -> None:
+        """Write into the log how far an attempt is."""
+        progress = attempt.progress.record(attempt.number, self._redact().for_run)
+        if progress is not None:
+            logger.info("Progress: %s", shown(progress))
 
     async def succeed(self, attempt: Attempt) -> Outcome:
         """The code has run to its end."""
@@ -210,7 +216,9 @@ class EventSettlement:
         """Somebody, or an event, has cancelled the run."""
         attempt.decided = True
         error = _cancelled_by(attempt)
-        logger.warning("%s was cancelled%s", attempt.what, f": {error}" if error else "")
+        # That an event cancels runs is what the code says; somebody who does so may want to see it.
+        level = logging.WARNING if error is None else logging.INFO
+        logger.log(level, "%s was cancelled%s", attempt.what, f": {error}" if error else "")
         await self._end(attempt, "cancelled", error)
         await self.settled(attempt.delivery.done)
         return "interrupted"

@@ -171,7 +171,8 @@ class DirectRuns:
 
     def end(self, run: DirectRun, status: int = 0) -> None:
         """Record a run that has ended, once its answer with ``status`` was sent."""
-        run.progress.stop()
+        if run.progress.stop():
+            self._log_progress(run)
         if run.owner is not None:
             self._under_way.pop(run.owner, None)
         if self._history is None or not run.admitted:

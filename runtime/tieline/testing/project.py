@@ -348,8 +348,10 @@ class Project:
     def advance(self, duration: float | timedelta) -> list[EventAttempt]:
         """Let time go by (seconds, or a timedelta), and run what becomes due on the way, each at its time."""
         seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
-        until, attempts = self.now() + seconds, self.run_events()
-        while (due := self._queue.next_due) is not None and due <= until:
+        began, until = time.monotonic(), self.now() + seconds
+        attempts = self.run_events()
+        # The real clock goes on: a sleep of ``duration`` that has begun here ends as much later.
+        while (due := self._queue.next_due) is not None and due <= until + time.monotonic() - began:
             self._offset += max(due - self.now(), 0.0)
             attempts += self.run_events()
         self._offset += max(until - self.now(), 0.0)
@@ -390,8 +392,10 @@ class Project:
     def signal(self, run_id: str, name: str, payload: Any = None, *, by: str = "test") -> None:
         """Send a signal to a run, as somebody of this name does by REST; ``run_events`` continues the run.
 
-        Raises ValueError for a name or a payload that no signal can have.
+        Raises ValueError for a name or a payload that no signal can have, and for a run that has ended or is not known.
         """
+        if not self._wait(self._queue.has_run(run_id)):
+            raise ValueError(f"No run {run_id} is here, or it has ended")
         self._wait(signal_locally(self._queue, run_id, name, payload, by=by, now=self.now()))
 
     @property

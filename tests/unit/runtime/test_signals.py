@@ -169,7 +169,6 @@ def test_a_run_can_look_for_a_signal_without_waiting(project: Project) -> None:
 def test_signals_of_another_run_or_name_wake_nobody(project: Project) -> None:
     run, other = begun(project, "asks"), begun(project, "asks")
     project.signal(other, "Address", 1)
-    project.signal(new_ulid(), "address", 1)
     project.signal(other, "address", "mine")
     project.run_events()
     assert project.module.done == [("address", "mine", "test")]
@@ -203,11 +202,13 @@ def test_a_child_gets_a_signal_and_its_parent_the_result(project: Project) -> No
     assert project.module.done == ["Bonn"]
 
 
-def test_a_signal_to_a_run_that_has_ended_does_nothing(project: Project) -> None:
+def test_a_signal_to_a_run_that_has_ended_or_is_not_known_is_refused(project: Project) -> None:
     run = begun(project, "asks")
     project.signal(run, "address", 1)
     project.run_events()
-    project.signal(run, "address", 2)
+    for gone in (run, new_ulid()):
+        with pytest.raises(ValueError, match=f"No run {gone} is here, or it has ended"):
+            project.signal(gone, "address", 2)
     assert project.run_events() == []
     assert len(project.module.done) == 1
     assert project.dead_letters == []
@@ -218,14 +219,15 @@ def test_what_cannot_be_waited_for_is_said_in_a_sentence(project: Project) -> No
     names, times = project.module.errors[:4], project.module.errors[4:]
     assert all(one.startswith("The name of a signal has letters, digits") for one in names)
     assert times == [
-        "The timeout of a signal is from 0 to 30 days, not -1 seconds",
-        "The timeout of a signal is from 0 to 30 days, not 2.6784e+06 seconds",
+        "The timeout of a signal is from 0 to 2,592,000 seconds (30 days), not -1",
+        "The timeout of a signal is from 0 to 2,592,000 seconds (30 days), not 2,678,400",
     ]
     assert project.post("/direct").text.startswith("Steps, sleep and waits are for runs that are retried")
+    waiting = begun(project, "asks")
     with pytest.raises(ValueError, match="cannot have the name"):
-        project.signal(new_ulid(), "a/b")
+        project.signal(waiting, "a/b")
     with pytest.raises(ValueError, match="at most 16,384 bytes"):
-        project.signal(new_ulid(), "a", "x" * 17_000)
+        project.signal(waiting, "a", "x" * 17_000)
 
 
 @pytest.mark.parametrize(

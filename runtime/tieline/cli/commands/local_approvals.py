@@ -85,5 +85,5 @@ def _as_item(asked: AskedApproval, *, task: str) -> Json:
 def _file() -> EventFile:
     path = Path(find(HERE).code.resolve(), _EVENTS)
     if not path.exists():
-        raise CommandError("`tieline run` has no events in this folder yet")
+        raise CommandError("`tieline run` has no events in this folder yet: go to the folder that it serves")
     return EventFile(path)

@@ -162,6 +162,10 @@ class RunStorage:
         found = await self._connection.get(f"{self._streams.runs}.{self._streams.ended(run)}")
         return None if found is None else found.data
 
+    async def has_ended(self, run: str) -> bool:
+        """See RunStore."""
+        return bool(await self._messages.subjects(self._streams.runs, self._streams.ended(run)))
+
     async def _mark_ended(self, run: str, content: bytes) -> bool | None:
         """Whether this is the run's first end; None where there is no room to note it."""
         headers = {EXPECTED_SEQUENCE: "0", TTL: _ENDED_TTL}
