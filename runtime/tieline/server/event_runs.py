@@ -303,7 +303,8 @@ class EventRuns:
             **({"user": metadata.user} if metadata.user else {}),
             "durationMs": round(seconds * 1000, 3),
         }
-        logger.info("Ran %s %s", kind, metadata.task, extra={"fields": fields})
+        what = "queued webhook" if kind == "webhook" else kind
+        logger.info("Ran %s %s", what, metadata.task, extra={"fields": fields})
 
     async def _died_of(self, attempt: Attempt) -> str:
         try:

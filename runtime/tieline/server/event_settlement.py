@@ -221,7 +221,7 @@ class EventSettlement:
         logger.log(level, "%s was cancelled%s", attempt.what, f": {error}" if error else "")
         await self._end(attempt, "cancelled", error)
         await self.settled(attempt.delivery.done)
-        return "interrupted"
+        return "cancelled"
 
     async def supersede(self, attempt: Attempt, by: EventMetadata) -> Outcome:
         """A newer event of its task has taken the place of the event."""
@@ -230,7 +230,7 @@ class EventSettlement:
         logger.info("%s was not run: %s", attempt.what, error)
         await self._end(attempt, "cancelled", error)
         await self.settled(attempt.delivery.done)
-        return "interrupted"
+        return "cancelled"
 
     async def debounce(self, attempt: Attempt, until: float, wait: OpenWait) -> Outcome:
         """Have its first attempt handed out again at a time, unless a newer event ends the wait."""

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Literal
 
 Kind = Literal["webhook", "event", "schedule", "background"]
-Outcome = Literal["succeeded", "failed", "timed_out", "refused", "interrupted", "waiting"]
+Outcome = Literal["succeeded", "failed", "timed_out", "refused", "cancelled", "interrupted", "waiting"]
 
 Gauges = Mapping[str, tuple[str, Callable[[], float]]]
 """Names with a sentence on what they are, and what reads them."""

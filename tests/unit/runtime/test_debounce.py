@@ -165,6 +165,8 @@ async def edited(ctx: Context, event: Event) -> None:
         ("deleted", "succeeded"),
         ("edited", "cancelled"),
     ]
+    ran = [one.fields["outcome"] for one in project.logs if one.message == "Ran event edited"]
+    assert ran == ["waiting", "cancelled"]
     project.publish("edited", {"id": "cup"})
     project.run_events()
     project.advance(31)

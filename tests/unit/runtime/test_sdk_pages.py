@@ -564,11 +564,16 @@ def test_each_user_has_a_statement_and_one_broken_account_holds_up_nobody(serve:
 def test_a_second_reconciliation_stores_nothing_twice(serve: Serve) -> None:
     project = serve(example("async def reconcile"))
     shop, erp = project.connection("shop"), project.connection("erp")
-    shop.on("GET", "/invoices", query={"after": ""}).answer(json={"invoices": [{"number": "1"}], "next": "1"})
-    shop.on("GET", "/invoices", query={"after": "1"}).answer(json={"invoices": [{"number": "2"}], "next": ""})
+
+    def page_of(number: str, following: str) -> dict[str, object]:
+        return {"invoices": [{"number": number}], "total": 2, "next": following}
+
+    shop.on("GET", "/invoices", query={"after": ""}).answer(json=page_of("1", "1"))
+    shop.on("GET", "/invoices", query={"after": "1"}).answer(json=page_of("2", ""))
     erp.on("PUT", "/invoices/{number}")
     due = datetime(2026, 11, 2, 2, tzinfo=UTC)
     project.run_schedule("reconcile", at=due)
+    assert "Progress: 2 of 2 invoices (100 %)" in [entry.message for entry in project.logs]
     project.run_schedule("reconcile", at=due, attempt=2)
     project.run_events()
     assert sorted(request.path for request in erp.requests) == ["/invoices/1", "/invoices/2"]
