@@ -9,6 +9,7 @@ import logging
 from abc import ABC, abstractmethod
 from asyncio import timeout
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import nats.errors
@@ -24,6 +25,7 @@ from tieline_core.engine.publisher import StreamFullError, is_full
 from tieline_core.engine.stored_messages import EngineReadError, StoredMessage, read_page, stored_message
 from tieline_engine.client import answer_status
 from tieline_engine.connection import described
+from tieline_protocol.event_streams import PODS
 
 T = TypeVar("T")
 
@@ -35,6 +37,16 @@ _PAGE = 500
 """Messages that are asked for at once."""
 _NOT_FOUND = "404"
 _NOT_FOUND_CODE = 404
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Messages of a stream that a consumer has not been told to be done."""
+
+    waiting: int = 0
+    """Not handed out yet."""
+    taken: int = 0
+    """Handed out."""
 
 
 class EngineRequests(ABC):
@@ -78,6 +90,22 @@ class EngineRequests(ABC):
                 return None
             raise EngineUnavailableError
         return found
+
+    async def pending(self, stream: str) -> "Pending":
+        """What the consumer of the environment's pods has of a stream; nothing where there is no stream.
+
+        Raises as ``ask``.
+        """
+        try:
+            answer = await self.request(f"$JS.API.CONSUMER.INFO.{stream}.{PODS}")
+        except NoStreamError:
+            return Pending()
+        found: dict[str, Any] = json.loads(answer.data)
+        if error := found.get("error"):
+            if error.get("code") == _NOT_FOUND_CODE:
+                return Pending()
+            raise EngineUnavailableError
+        return Pending(waiting=int(found["num_pending"]), taken=int(found["num_ack_pending"]))
 
     async def subjects(self, stream: str, subjects: str) -> Collection[str]:
         """The subjects of a stream's messages, of those with wildcards: 100,000 at most. None where there is no stream.

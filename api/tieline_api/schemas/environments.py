@@ -135,6 +135,17 @@ class EnvironmentConfigUpdate(Rest):
     """Environment variables of the environment. They replace those that it had of its own; the project's stay."""
 
 
+class EnvironmentWork(Rest):
+    """Events and queued webhooks of an environment that can run now."""
+
+    waiting: int
+    """Those that no pod has taken."""
+    running: int
+    """Those that a pod has taken."""
+    total: int
+    """Both: the number for an autoscaler."""
+
+
 HeaderValues = str | list[str]
 
 

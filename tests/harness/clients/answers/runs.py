@@ -268,6 +268,12 @@ class Backlog(Strict):
     more: bool | None = None
 
 
+class EnvironmentWork(Strict):
+    waiting: int
+    running: int
+    total: int
+
+
 class SleepingStep(Strict):
     name: str
     occurrence: int

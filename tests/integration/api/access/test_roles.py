@@ -31,7 +31,8 @@ MAY = {
         listSchedulers getScheduler listLateSchedulers listOrganisationSchedulers
         getStoreValue listStoreKeys countStoreKeys
         getStoreValueInOrganisation listStoreKeysInOrganisation countStoreKeysInOrganisation
-        listQuotas getBacklog getConnectionUses listApiKeys listRoleBindings listChanges watchOrganisation
+        listQuotas getEnvironmentWork getBacklog getConnectionUses listApiKeys listRoleBindings listChanges
+        watchOrganisation
         listNotificationChannels listNotifications listNotificationsOfProject
     """,
     "editor": """
