@@ -37,7 +37,9 @@ async def tick(ctx: Context, run: ScheduledRun) -> None:
 def test_webhooks_events_and_schedules_wake_an_environment(tenant: Tenant, rest: Rest) -> None:
     tenant.apply(project(CODE, runtime={"scaling": {"min": 0, "idleAfter": "10s"}}))
     tenant.until("orders", "running", within=240)
-    environment = rest("GET", "/projects").json["projects"][0]["environments"][0]["id"]
+    seen = rest("GET", "/projects").json["projects"][0]["environments"][0]
+    assert seen["config"]["scaling"] == {"min": 0, "idleAfter": "10s"}
+    environment = seen["id"]
     url = _environment(tenant)["publicUrl"]
 
     _until_asleep(tenant)

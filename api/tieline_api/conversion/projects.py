@@ -8,7 +8,13 @@ from tieline_api.schemas import projects as rest
 from tieline_api.schemas.versions import Version
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.objects import ObjectView
-from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentState, merged_fields
+from tieline_core.resources.projects import (
+    DEFAULT_ENVIRONMENT,
+    DEFAULT_IDLE_AFTER,
+    DEFAULT_MIN,
+    EnvironmentState,
+    merged_fields,
+)
 
 Pairs = Iterable[tuple[str, bytes]]
 Versions = Callable[[str], ObjectView | None]
@@ -106,6 +112,7 @@ def environments_to_rest(
                 id=environment_id(identifier, name),
                 name=name,
                 status=status.get("status") or EnvironmentState.DRAFT,
+                sleeping=True if status.get("sleeping") else None,
                 created_at=status.get("createdAt") or created_at(project),
                 updated_at=status.get("updatedAt") or created_at(project),
                 public_url=status.get("publicUrl") or "",
@@ -250,6 +257,15 @@ def _config(project: ObjectView, item: ObjectView, scale: Scale) -> rest.Environ
         ),
         image=runtime.get("image"),
         env=_variables(runtime, item) or None,
+        scaling=_scaling(runtime.get("scaling")),
+    )
+
+
+def _scaling(found: ObjectView | None) -> rest.EffectiveScaling | None:
+    if not found:
+        return None
+    return rest.EffectiveScaling(
+        min=found.get("min", DEFAULT_MIN), idle_after=found.get("idleAfter") or DEFAULT_IDLE_AFTER
     )
 
 

@@ -1,4 +1,4 @@
-"""How an environment runs its code: replicas, resources, image and environment variables."""
+"""How an environment runs its code: replicas, resources, scaling, image and environment variables."""
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
@@ -42,6 +42,8 @@ async def update_config(call: Call[None, rest.EnvironmentConfigUpdate]) -> Reply
         changes["resources"] = {part: amounts for part, amounts in given.items() if amounts}
     if body.image is not None:
         changes["image"] = body.image.strip()
+    if body.scaling is not None:
+        changes["scaling"] = body.scaling.model_dump(by_alias=True, exclude_none=True)
     if body.env is not None:
         changes["env"] = [one.model_dump(by_alias=True, exclude_none=True) for one in body.env]
         if len({one.name for one in body.env}) != len(body.env):

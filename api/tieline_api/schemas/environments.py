@@ -7,7 +7,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringC
 
 from tieline_api.schemas.base import MaybeId, Query, Rest
 from tieline_api.schemas.projects import MAX_WAIT_SECONDS, DeployReason, EnvironmentId, EnvVariable
-from tieline_core.resources.projects import MAX_ENV, MAX_REPLICAS
+from tieline_core.resources.projects import MAX_ENV, MAX_REPLICAS, MIN_IDLE_SECONDS
+from tieline_protocol.request_limits import PER, seconds_of
 
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _MAX_QUANTITY = 32
@@ -97,6 +98,12 @@ Quantity = Annotated[
 ]
 
 
+def _idle_after(text: str) -> str:
+    if seconds_of(text) < MIN_IDLE_SECONDS:
+        raise ValueError("must be 10s to 24h")
+    return text
+
+
 class Amounts(Rest):
     """Amounts of compute resources, in Kubernetes' notation."""
 
@@ -124,6 +131,17 @@ class DeploymentSpecUpdate(Rest):
     """Compute resources of each pod. They replace those that the environment had of its own; empty for none."""
 
 
+class ScalingUpdate(Rest):
+    """Whether an environment without work keeps pods."""
+
+    min: Annotated[int, Field(ge=0, le=1)] | None = None
+    """Minimum number of pods. 0: the environment sleeps while it has no work."""
+    idle_after: (
+        Annotated[str, StringConstraints(max_length=64, pattern=PER), AfterValidator(_idle_after)] | None
+    ) = None
+    """Time without work after which it sleeps: an integer with s, m or h, 10s to 24h."""
+
+
 class EnvironmentConfigUpdate(Rest):
     """Changes of how an environment runs its code; what is left out stays."""
 
@@ -133,6 +151,8 @@ class EnvironmentConfigUpdate(Rest):
     """An image of your own, based on Tieline's runtime image; empty for the project's or the platform's."""
     env: Annotated[list[EnvVariable], Field(max_length=MAX_ENV)] | None = None
     """Environment variables of the environment. They replace those that it had of its own; the project's stay."""
+    scaling: ScalingUpdate | None = None
+    """Whether it keeps pods without work. It replaces what the environment had of its own; empty for the project's."""
 
 
 class EnvironmentWork(Rest):

@@ -100,6 +100,15 @@ class EffectiveEnvVariable(EnvVariable):
     """True where it is the project's; absent where the environment has it of its own."""
 
 
+class EffectiveScaling(Rest):
+    """Whether an environment without work keeps pods."""
+
+    min: int
+    """Minimum number of pods; 0: it sleeps while it has no work."""
+    idle_after: str
+    """Time without work after which it sleeps, with s, m or h."""
+
+
 class EnvironmentConfig(Rest):
     """How an environment runs its code."""
 
@@ -109,6 +118,8 @@ class EnvironmentConfig(Rest):
     """The image, where it is not the platform's own."""
     env: list[EffectiveEnvVariable] | None = None
     """Environment variables of the code, where there are any."""
+    scaling: EffectiveScaling | None = None
+    """Whether it keeps pods without work; absent where neither the environment nor the project says."""
 
 
 class Rollout(Rest):
@@ -132,6 +143,8 @@ class Environment(Rest):
     """Its name."""
     status: EnvironmentState
     """draft, running, suspended or error."""
+    sleeping: bool | None = None
+    """True while it has no pods because it has no work; it runs as soon as work comes. Absent otherwise."""
     created_at: TimeOut
     """When it was created."""
     updated_at: TimeOut

@@ -62,6 +62,8 @@ def _removed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[
         yield from (
             ("env", {"name": one["name"]}) for one in before.get("env") or () if one["name"] not in kept
         )
+    if "scaling" in changes:
+        yield from (("scaling", one) for one in before.get("scaling") or () if one not in changes["scaling"])
     if "resources" in changes:
         for part, amounts in (before.get("resources") or {}).items():
             new = changes["resources"].get(part) or {}

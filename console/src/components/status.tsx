@@ -32,5 +32,6 @@ export function EnvironmentBadge({ environment }: { environment: Environment }) 
   if (environment.status === "error") return <Badge tone="bad">error</Badge>;
   if (rollout === "progressing") return <Badge tone="info">rolling out</Badge>;
   if (rollout === "failed" && environment.status === "running") return <Badge tone="bad">rollout failed</Badge>;
+  if (environment.sleeping) return <Badge tone="idle">sleeping</Badge>;
   return <Badge tone={ENVIRONMENTS[environment.status]}>{environment.status}</Badge>;
 }

@@ -8,7 +8,7 @@ import { Card, Empty, Failure, Loading, PageHead } from "../components/basics";
 import { OwnedNote } from "../components/Changes";
 import { ResumeDialog, SuspendDialog } from "../components/DeployDialog";
 import { EnvCard } from "../components/EnvCard";
-import { NumberField, problemsOf, TextField } from "../components/fields";
+import { CheckField, NumberField, problemsOf, TextField } from "../components/fields";
 import { SaveForm } from "../components/SaveForm";
 import { SchemaForm } from "../components/SchemaForm";
 import { EnvironmentBadge } from "../components/status";
@@ -18,6 +18,7 @@ import { amountsOf, resourcesOf } from "../lib/resources";
 import { changedValues, propertiesOf, type Schema } from "../lib/schema";
 
 const MOST_REPLICAS = 50;
+const IDLE_AFTER = "10m";
 const QUANTITY = "[0-9]+(\\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?";
 
 /** How an environment runs its code: pods, environment variables, and the variables of its code. */
@@ -76,7 +77,7 @@ export default function EnvironmentSettingsPage({
         <div className="stack">
           <PodsCard
             // The form resets when these fields change on the server. Other changes keep the input.
-            key={JSON.stringify([open.config.deploymentSpec, open.config.image])}
+            key={JSON.stringify([open.config.deploymentSpec, open.config.image, open.config.scaling])}
             project={data}
             environment={open}
           />
@@ -95,19 +96,23 @@ export default function EnvironmentSettingsPage({
 function PodsCard({ project, environment }: { project: Project; environment: Environment }) {
   const change = useEnvironmentConfig(project.id, environment.id);
   const say = useToast();
-  const { deploymentSpec, image: stored } = environment.config;
+  const { deploymentSpec, image: stored, scaling } = environment.config;
   const before = amountsOf(deploymentSpec.resources);
   const [replicas, setReplicas] = useState<number | undefined>(deploymentSpec.replicas);
   const [amounts, setAmounts] = useState(before);
   const [image, setImage] = useState(stored ?? "");
+  const [sleeps, setSleeps] = useState(scaling?.min === 0);
+  const [idleAfter, setIdleAfter] = useState(scaling?.idleAfter ?? IDLE_AFTER);
+  const isOther = sleeps !== (scaling?.min === 0) || (sleeps && idleAfter !== scaling?.idleAfter);
   const changes = {
     deploymentSpec: {
       ...(replicas !== deploymentSpec.replicas ? { replicas } : {}),
       ...(JSON.stringify(amounts) !== JSON.stringify(before) ? { resources: resourcesOf(amounts) } : {}),
     },
     ...(image.trim() !== (stored ?? "") ? { image: image.trim() } : {}),
+    ...(isOther ? { scaling: sleeps ? { min: 0, idleAfter } : { min: 1 } } : {}),
   };
-  const changed = Object.keys(changes.deploymentSpec).length > 0 || "image" in changes;
+  const changed = Object.keys(changes.deploymentSpec).length > 0 || "image" in changes || isOther;
   const problems = problemsOf(change.error);
   const save = () =>
     change.mutate(changes, { onSuccess: () => say("Saved. Pods restart if the change needs it.") });
@@ -134,6 +139,23 @@ function PodsCard({ project, environment }: { project: Project; environment: Env
           value={replicas}
           onChange={setReplicas}
         />
+        <CheckField
+          label="Sleep while there is no work"
+          hint="Then it has no pods. Webhooks, events, schedules and timers wake it."
+          checked={sleeps}
+          onChange={setSleeps}
+        />
+        {sleeps && (
+          <TextField
+            label="Sleep after"
+            pattern="[1-9][0-9]{0,4}(s|m|h)"
+            title="10s to 24h, such as 10m"
+            hint="Time without work, 10s to 24h."
+            problem={problems.get("scaling.idleAfter")}
+            value={idleAfter}
+            onChange={(value) => setIdleAfter(value.trim())}
+          />
+        )}
         <div className="pair">
           {amount("requestsCpu", "CPU request", "100m")}
           {amount("limitsCpu", "CPU limit", "1")}

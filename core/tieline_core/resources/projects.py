@@ -35,7 +35,9 @@ MAX_REPLICAS = 50
 MAX_ENV = 64
 ENV_NAME_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*$"
 RESERVED_ENV = "TIELINE_"
+DEFAULT_MIN = 1
 DEFAULT_IDLE_AFTER = "10m"
+MIN_IDLE_SECONDS = 10
 
 ConfigMapKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 

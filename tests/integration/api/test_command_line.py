@@ -251,12 +251,12 @@ def test_a_first_deploy_creates_what_it_needs_and_users_are_activated(
         assert "Activation 01" in ended.stderr
 
 
-def test_environment_variables_are_set_from_values_and_secrets_and_removed(tieline: Command) -> None:
+def test_an_environment_is_configured_with_variables_from_values_and_secrets(tieline: Command) -> None:
     tieline("projects", "create", "Cli env")
     project = ("--project", "Cli env")
 
-    def there() -> Any:
-        return tieline.json("env", "list", *project)[0]["config"].get("env")
+    def there(field: str = "env") -> Any:
+        return tieline.json("env", "list", *project)[0]["config"].get(field)
 
     change = ("env", "config", "production", *project)
     tieline(*change, "--env", "LEVEL=debug=all", "--env", "REGION=eu", "--env-secret", "KEY=api/value")
@@ -266,7 +266,8 @@ def test_environment_variables_are_set_from_values_and_secrets_and_removed(tieli
         {"name": "REGION", "value": "eu"},
         {"name": "KEY", "valueFrom": source},
     ]
-    tieline(*change, "--unset-env", "REGION", "--env", "LEVEL=info")
+    tieline(*change, "--unset-env", "REGION", "--env", "LEVEL=info", "--sleep-after", "5m")
+    assert there("scaling") == {"min": 0, "idleAfter": "5m"}
     assert there() == [{"name": "LEVEL", "value": "info"}, {"name": "KEY", "valueFrom": source}]
     assert "NAME=SECRET/KEY" in tieline(*change, "--env-secret", "KEY=api", code=2)
     assert "no variable of its own named REGION" in tieline(*change, "--unset-env", "REGION", code=2)

@@ -628,6 +628,7 @@ def test_an_environment_shows_what_the_operator_saw_and_what_is_deployed() -> No
                 "name": "a",
                 "status": "error",
                 "message": "It crashed",
+                "sleeping": True,
                 "publicUrl": "https://a",
                 "createdAt": "2026-11-21T11:00:00Z",
                 "updatedAt": "2026-11-21T12:00:00Z",
@@ -643,6 +644,7 @@ def test_an_environment_shows_what_the_operator_saw_and_what_is_deployed() -> No
     )
     first, second = shown.environments
     assert (first.status, first.message, first.public_url) == ("error", "It crashed", "https://a")
+    assert (first.sleeping, second.sleeping) == (True, None)
     assert first.files is not None
     assert first.files[0].content == "1"
     assert (second.status, second.files, second.public_url) == ("draft", None, "")

@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from tieline.cli.exit_codes import UsageError
 from tieline.cli.option_groups import Commands
@@ -34,7 +35,7 @@ def list_environments(
         lambda: [
             (
                 item["name"],
-                styled(item["status"]),
+                _status(item),
                 (item.get("deployedVersion") or {}).get("name"),
                 (item.get("servingVersion") or {}).get("name"),
                 age(item["lastDeployedAt"]) if item.get("deployedVersion") else "",
@@ -86,6 +87,11 @@ def configure(
     replicas: Annotated[int | None, typer.Option(min=0, help="How many pods run.")] = None,
     cpu: Annotated[str | None, typer.Option(help="CPU limit of a pod, such as 500m.")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory limit of a pod, such as 256Mi.")] = None,
+    sleep_after: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Sleep, without pods, after so long without work: 10s to 24h."),
+    ] = None,
+    no_sleep: Annotated[bool, typer.Option("--no-sleep", help="Always have pods.")] = False,
     image: Annotated[
         str | None, typer.Option(help="An image with packages of your own; empty for the platform's.")
     ] = None,
@@ -106,6 +112,8 @@ def configure(
     platform: Platform,
 ) -> None:
     """Change how an environment runs. What is left out stays."""
+    if sleep_after is not None and no_sleep:
+        raise UsageError("--sleep-after and --no-sleep exclude each other")
     given = given_variables(env or (), env_secret or ())
     remote = platform.client()
     found = environment_of(where.find_project(remote), name)
@@ -116,6 +124,8 @@ def configure(
     }
     body = {
         **({"deploymentSpec": spec} if spec else {}),
+        **({"scaling": {"min": 0, "idleAfter": sleep_after}} if sleep_after is not None else {}),
+        **({"scaling": {"min": 1}} if no_sleep else {}),
         **({"image": image} if image is not None else {}),
         **({"env": changed_variables(found, given, unset_env or ())} if given or unset_env else {}),
     }
@@ -158,7 +168,7 @@ def list_projects(
             (
                 item["name"],
                 environment["name"],
-                styled(environment["status"]),
+                _status(environment),
                 (environment.get("deployedVersion") or {}).get("name"),
                 (environment.get("servingVersion") or {}).get("name"),
                 age(environment["lastDeployedAt"]) if environment.get("deployedVersion") else "",
@@ -197,3 +207,7 @@ def delete_project(
     confirm(f"Delete {found['name']} ({found['id']}) with its environments {names}?", yes=yes)
     remote.request("DELETE", f"projects/{found['id']}")
     say(f"Deleted {found['name']}")
+
+
+def _status(environment: dict[str, Any]) -> Text:
+    return styled("sleeping" if environment.get("sleeping") else environment["status"])

@@ -22,8 +22,14 @@ class DeploymentSpec(Strict):
     resources: Json
 
 
+class Scaling(Strict):
+    min: int
+    idle_after: str
+
+
 class Config(Strict):
     deployment_spec: DeploymentSpec
+    scaling: Scaling | None = None
 
 
 class Deployed(Strict):
@@ -37,6 +43,7 @@ class Environment(Strict):
     id: Ulid
     name: str
     status: Literal["running", "suspended", "error", "draft"]
+    sleeping: bool | None = None
     created_at: Time
     updated_at: Time
     public_url: str

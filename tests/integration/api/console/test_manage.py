@@ -67,6 +67,8 @@ def test_an_environment_is_scaled_and_gets_variables(
     expect(ann.page.get_by_role("heading", level=1)).to_have_text("Settings of production")
     ann.main.get_by_label("Replicas").fill("2")
     ann.main.get_by_label("Memory limit").fill("512Mi")
+    ann.main.get_by_label("Sleep while there is no work").check()
+    ann.main.get_by_label("Sleep after").fill("30m")
     ann.button("Save the pods").click()
     ann.button("Add a variable").click()
     ann.main.get_by_label("Name of variable 1").fill("LOG_LEVEL")
@@ -95,6 +97,7 @@ def test_an_environment_is_scaled_and_gets_variables(
     ]
     assert config["deploymentSpec"]["replicas"] == 2
     assert config["deploymentSpec"]["resources"]["limits"] == {"memory": "512Mi"}
+    assert config["scaling"] == {"min": 0, "idleAfter": "30m"}
     assert config["env"] == [
         {"name": "LOG_LEVEL", "value": "debug"},
         {"name": "SMTP_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "smtp", "key": "password"}}},

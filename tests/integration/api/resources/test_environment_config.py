@@ -88,9 +88,32 @@ def test_what_is_set_is_in_the_project_and_what_is_left_out_stays(
     assert runtime(kubectl, org, project)["replicas"] == 0
 
 
+def test_an_environment_is_told_to_sleep_and_to_stay_awake(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project = make_project(client)
+    client.ok("PUT", path(project), {"scaling": {"min": 0, "idleAfter": "5m"}}, status=204)
+    assert runtime(kubectl, org, project) == {"scaling": {"min": 0, "idleAfter": "5m"}}
+    assert config(client, project)["scaling"] == {"min": 0, "idleAfter": "5m"}
+    client.ok("PUT", path(project), {"deploymentSpec": {"replicas": 2}, "scaling": None}, status=204)
+    assert config(client, project)["scaling"] == {"min": 0, "idleAfter": "5m"}
+    client.ok("PUT", path(project), {"scaling": {"min": 0}}, status=204)
+    assert config(client, project)["scaling"] == {"min": 0, "idleAfter": "10m"}
+    client.ok("PUT", path(project), {"scaling": {}}, status=204)
+    assert "scaling" not in config(client, project)
+    apply_runtime(kubectl, org, project, scaling={"min": 1})
+    refused = client("PUT", path(project), {"scaling": {"min": 0}})
+    assert (refused.status, refused.json["managers"]) == (409, ["git"])
+    assert config(client, project)["scaling"] == {"min": 1, "idleAfter": "10m"}
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
+        ({"scaling": {"min": 2}}, "scaling.min"),
+        ({"scaling": {"min": 0, "idleAfter": "9s"}}, "scaling.idleAfter"),
+        ({"scaling": {"min": 0, "idleAfter": "25h"}}, "scaling.idleAfter"),
+        ({"scaling": {"min": 0, "idleAfter": "soon"}}, "scaling.idleAfter"),
         ({"deploymentSpec": {"replicas": -1}}, "deploymentSpec.replicas"),
         ({"deploymentSpec": {"replicas": 51}}, "deploymentSpec.replicas"),
         ({"deploymentSpec": {"replicas": "many"}}, "deploymentSpec.replicas"),

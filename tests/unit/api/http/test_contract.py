@@ -88,7 +88,7 @@ ROWS = [
     ),
     ("GET", f"{O}/projects/{{project_id}}/environments/{{environment_id}}/releases", 200, PAGING, "", ""),
     ("GET", f"{O}/projects/{{project_id}}/environments/{{environment_id}}/releases/{{release}}", 200, "", "", ""),
-    ("PUT", f"{O}/environments/{{environment_id}}/config", 204, "", "deploymentSpec image env", ""),
+    ("PUT", f"{O}/environments/{{environment_id}}/config", 204, "", "deploymentSpec image env scaling", ""),
     (
         "POST", f"{O}/projects/{{project_id}}/environments/call", 200, "project_env env_id",
         "urlPath method headers query body", "urlPath method",
