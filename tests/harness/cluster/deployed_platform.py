@@ -103,9 +103,7 @@ class Tenant:
         self.kubectl("apply", "-f", "-", namespace=self.namespace, stdin=text)
 
     def get(self, *what: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(
-            self.kubectl("get", *what, "-o", "json", namespace=self.namespace).stdout
-        )
+        found: dict[str, Any] = self.kubectl.read(*what, namespace=self.namespace)
         return found
 
     def environment(self, project: str, name: str = "production") -> dict[str, Any]:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from tests.harness.cluster import object_reads
 from tests.harness.session.waiting import eventually
 from tieline_core.identity.ids import ORGANISATION_LABEL, new_id
 
@@ -45,6 +47,13 @@ class Kubectl:
         )
         assert not (check and done.returncode), f"{' '.join(command)}: {done.stderr}"
         return done
+
+    def read(self, *what: str, namespace: str | None = None) -> Any:
+        """What ``kubectl get <what> -o json`` prints, where it can be without a kubectl."""
+        try:
+            return object_reads.read(self.kubeconfig, self.context, what, namespace)
+        except object_reads.UnreadableError:
+            return json.loads(self("get", *what, "-o", "json", namespace=namespace).stdout)
 
 
 def install_definitions(kubectl: Kubectl, *source: str) -> None:

@@ -128,8 +128,7 @@ def bring_connection(
 
 def stored(kubectl: Kubectl, org: Organisation, kind: str, name: str) -> dict[str, Any]:
     """An object as kubectl sees it; REST names objects after their ids."""
-    text = kubectl("get", kind, name.lower(), "-o", "json", namespace=org.namespace).stdout
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = kubectl.read(kind, name.lower(), namespace=org.namespace)
     return found
 
 

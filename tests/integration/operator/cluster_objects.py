@@ -31,12 +31,12 @@ class NamespacedKubectl:
         return self.kubectl(*arguments, namespace=self.namespace).stdout
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.run("get", kind, name, "-o", "json"))
+        found: dict[str, Any] = self.kubectl.read(kind, name, namespace=self.namespace)
         return found
 
     def list(self, kind: str, selector: str = "") -> list[dict[str, Any]]:
         chosen = ["-l", selector] if selector else []
-        items: list[dict[str, Any]] = json.loads(self.run("get", kind, *chosen, "-o", "json"))["items"]
+        items: list[dict[str, Any]] = self.kubectl.read(kind, *chosen, namespace=self.namespace)["items"]
         return items
 
     def workload(self, kind: str, project: str, environment: str = "production") -> list[dict[str, Any]]:

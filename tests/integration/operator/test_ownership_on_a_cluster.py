@@ -80,12 +80,13 @@ def test_a_child_of_another_owner_is_left_as_it_is_until_it_is_gone(
     acting.apply("Project", project, project_spec())
     condition = ready(acting.until_ready("project", project, "False", "NotOwned"))
     assert f'{kind} "{name}" belongs to ConfigMap "owner-{kind.lower()}"' in condition["message"]
-    events = [
-        event["note"]
-        for event in acting.list("events.events.k8s.io")
-        if event["reason"] == "NotOwned" and event["regarding"]["name"] == project
-    ]
-    assert events
+    eventually(
+        "an Event",
+        lambda: any(
+            event["reason"] == "NotOwned" and event["regarding"]["name"] == project
+            for event in acting.list("events.events.k8s.io")
+        ),
+    )
     assert untouched(acting, theirs)
 
     # The operator is not told of objects that are not its own: a change of the project, or a minute, brings it back.
