@@ -28,6 +28,8 @@ logger = logging.getLogger("tieline.activator")
 HOLD_SECONDS = 30.0
 """How long a request is held until a pod is ready: many senders give up after this."""
 BODY_SECONDS = 30.0
+ANSWER_SECONDS = 2 * TIMEOUT_SECONDS
+"""How long passing on may take, until the caller has the whole answer: it keeps its place among those that are held."""
 POD_PORT = 8080
 _CONNECT_SECONDS = 3.0
 _PIECE = 64 * 1024
@@ -46,6 +48,7 @@ class Activator:
         pods: ReadyPods,
         *,
         hold_seconds: float = HOLD_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
         pod_port: int = POD_PORT,
     ) -> None:
         self._cluster = cluster
@@ -53,6 +56,7 @@ class Activator:
         self._pods = pods
         self._held = HeldRequests()
         self._hold_seconds = hold_seconds
+        self._answer_seconds = answer_seconds
         self._pod_port = pod_port
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=True),
@@ -113,13 +117,16 @@ class Activator:
         data = None if not body and request.method in _BODILESS else body
         response: web.StreamResponse | None = None
         try:
-            async with self._session.request(
-                request.method,
-                url,
-                headers=CIMultiDict(_headers(request.headers, _OWN)),
-                data=data,
-                allow_redirects=False,
-            ) as answer:
+            async with (
+                asyncio.timeout(self._answer_seconds),
+                self._session.request(
+                    request.method,
+                    url,
+                    headers=CIMultiDict(_headers(request.headers, _OWN)),
+                    data=data,
+                    allow_redirects=False,
+                ) as answer,
+            ):
                 response = web.StreamResponse(status=answer.status, reason=answer.reason)
                 response.headers.extend(_headers(answer.headers, frozenset()))
                 response.force_close()

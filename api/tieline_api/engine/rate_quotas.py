@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.limit_store import LimitStore, SharedState
 from tieline_api.errors import ApiError, too_many_requests
 from tieline_common.bounded_dict import BoundedDict
@@ -135,9 +134,8 @@ class RateQuotas:
         try:
             return await self._take_shared(self._subject(organisation), window, quota)
         except ApiError as error:
-            if not isinstance(error, EngineUnavailableError):
-                raise
-            logger.warning("The event engine is away: each replica counts %s alone", self._what.quota)
+            # Away, or without memory for the state.
+            logger.warning("Each replica counts %s alone: %s", self._what.quota, error.message)
             self._away_until = self._clock() + _AWAY_SECONDS
             window.stored = None
             return self._take_alone(window, quota)

@@ -25,6 +25,7 @@ from tieline_api.views.project_lookup import (
     set_environment,
     versions_of,
 )
+from tieline_api.views.quotas import require_place
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.objects import Object, ObjectView
 
@@ -149,6 +150,7 @@ async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) ->
     target = require_environment(obj, name=body.target_env_name)
     if source == target:
         raise errors.invalid("targetEnvName", "is the source environment: name another one")
+    require_place(call, obj, target)
     version = _version_to_promote(call, obj, source)
     files = await platform.files.of_version(version)
     candidate = DeployCandidate(

@@ -51,7 +51,8 @@ async def publish_event(call: Call[None, rest.EventCreate]) -> Reply[rest.EventA
     user, more = _user(call, environment, body.user, "user")
     warnings += more
     streams = EventStreams(call.organisation.id, environment.id)
-    event = _event(body, user, member_text(call.raw, "payload"), time.time())
+    payload = await asyncio.to_thread(member_text, call.raw, "payload")
+    event = _event(body, user, payload, time.time())
     stored, _ = await run_actions.publish(call.platform, streams, event.metadata, event.payload, at=event.at)
     run: str | None = event.metadata.run
     if stored.duplicate:

@@ -208,7 +208,7 @@ async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply[rest.R
     run, warnings = await require_run(call)
     payload = None
     if "payload" in call.body.model_fields_set:
-        payload = member_text(call.raw, "payload")
+        payload = await asyncio.to_thread(member_text, call.raw, "payload")
     step = call.body.from_step
     record: RunRecord | None
     if step is None:

@@ -34,8 +34,8 @@ from tieline_api.http.request_body import (
     parameters_of,
     parse_json,
     read_body,
+    read_model,
     refuse_repeated_parameters,
-    refuse_unknown_fields,
     refuse_unknown_parameters,
     unknown_parameters,
     validate,
@@ -324,13 +324,11 @@ async def _body(
         if not operation.body_optional:
             raise errors.malformed("The body is empty; this operation needs a JSON object")
         return raw, *validate(operation.body, {})
-    value: Any = parse_json(request, raw)
-    if operation.strict:
-        refuse_unknown_fields(operation.body, value)
     elsewhere = dict.fromkeys(request.match_info, "path")
     if operation.query is not None:
         elsewhere |= dict.fromkeys(parameters_of(operation.query), "query")
-    return raw, *validate(operation.body, value, elsewhere=elsewhere)
+    found = await read_model(request, operation.body, raw, strict=operation.strict, elsewhere=elsewhere)
+    return raw, *found
 
 
 async def _query(

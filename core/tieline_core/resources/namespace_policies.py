@@ -33,7 +33,8 @@ def read_policy(model: type[M], text: str) -> M:
         raise PolicyError(f"it has more than {_MAX_BYTES >> 10} KiB")
     try:
         content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, RecursionError, ValueError):
+        # A ValueError is of a scalar that looks like a number or a date, such as 2026-02-30.
         raise PolicyError("it is no YAML") from None
     try:
         return model.model_validate(content)

@@ -7,8 +7,10 @@ from typing import Any
 
 import orjson
 
-from tieline_protocol.cron import Cron, CronError, parse_cron
+from tieline_core.identity.ids import parse_time, to_utc
+from tieline_protocol.cron import Cron, parse_cron
 
+_LONG_PAST = datetime.fromtimestamp(0, UTC)
 _MISSED = timedelta(seconds=60)
 """A time of a schedule that has passed counts for so long: pods run it as long, whatever the code says."""
 
@@ -66,9 +68,9 @@ def earliest_timer(headers: Iterable[Mapping[str, str]], header: str) -> datetim
 
 def _timer(text: str) -> datetime:
     try:
-        return datetime.fromisoformat(text.removeprefix("@at ")).astimezone(UTC)
+        return max(parse_time(text.removeprefix("@at ")), _LONG_PAST)
     except ValueError:
-        return datetime.fromtimestamp(0, UTC)
+        return _LONG_PAST
 
 
 def registered_schedules(value: bytes | None) -> Mapping[str, Sequence[KnownSchedule]]:
@@ -88,7 +90,7 @@ def _schedule(item: Any) -> KnownSchedule | None:
         return KnownSchedule(
             str(item["name"]), parse_cron(str(item["cron"]), str(item.get("timezone") or "UTC"))
         )
-    except (CronError, KeyError):
+    except (KeyError, ValueError):
         return None
 
 
@@ -108,8 +110,9 @@ def _mapping(value: bytes | None) -> dict[str, Any]:
 
 
 def _moment(text: Any) -> datetime | None:
+    """A time with its zone. Code runs beside what writes it, so it may be none: then it is None."""
     try:
         found = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         return None
-    return found.astimezone(UTC) if found.tzinfo else None
+    return to_utc(found) if found.tzinfo else None

@@ -40,6 +40,8 @@ def test_what_the_annotation_leaves_out_has_the_platforms_default() -> None:
     ("annotation", "words"),
     [
         ("environments: [", "it is no YAML"),
+        ("environments: 2026-02-30", "it is no YAML"),
+        (f"environments: {'9' * 5000}", "it is no YAML"),
         ({"enviroments": 3}, "enviroments: Extra inputs"),
         ({"environments": -1}, "environments: Input should be greater than or equal to 0"),
         ({"replicas": "many"}, "replicas: Input should be a valid integer"),

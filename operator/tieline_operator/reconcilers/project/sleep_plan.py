@@ -25,7 +25,7 @@ def plan_sleep(
     now: datetime,
 ) -> Sleep:
     """``version`` should run; None where something keeps it from that."""
-    sleep = decide(_observed_work(observed, environment, spec, workload, version), now)
+    sleep = decide(_observed_work(observed, environment, spec, workload, version, now), now)
     return sleep if workload.replicas > 0 else replace(sleep, asleep=False)
 
 
@@ -44,6 +44,7 @@ def _observed_work(
     spec: EnvironmentSpec,
     workload: Workload,
     version: str | None,
+    now: datetime,
 ) -> ObservedWork:
     previous = observed.previous(spec.name)
     deployment = environment.children.get(r.DEPLOYMENTS)
@@ -64,8 +65,8 @@ def _observed_work(
         and deployment is not None
         and deployment["spec"].get("replicas") == 0,
         serving_since=previous.serving_since if previous else None,
-        active_at=_moment(annotations.get(ACTIVE_ANNOTATION)),
-        reported_at=_moment(annotations.get(REPORTED_ANNOTATION)),
+        active_at=_moment(annotations.get(ACTIVE_ANNOTATION), now),
+        reported_at=_moment(annotations.get(REPORTED_ANNOTATION), now),
         can_be_woken=bool(observed.activators and workload.public_url)
         and not address(workload.public_url).path,
         paused=spec.paused_schedules,
@@ -77,9 +78,12 @@ def _scaling(workload: Workload) -> Scaling:
     return workload.runtime.scaling or Scaling()
 
 
-def _moment(text: str | None) -> datetime | None:
-    """A time that the API has written; None for what is none."""
+def _moment(text: str | None, now: datetime) -> datetime | None:
+    """A time that the API has written, which is not after ``now``; None for what is none.
+
+    Whoever may patch an Environment can write another one, and the other environments of the project go on.
+    """
     try:
-        return parse_time(text) if text else None
+        return min(parse_time(text), now) if text else None
     except ValueError:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -82,8 +83,10 @@ def cluster(**scaling: Any) -> ClusterCache:
 
 
 @asynccontextmanager
-async def activator(kube: FakeKube, *, hold_seconds: float = 5.0, **scaling: Any) -> AsyncIterator[Any]:
-    """The activator's URL, before a pod that echoes."""
+async def activator(
+    kube: FakeKube, *, hold_seconds: float = 5.0, answer_seconds: float = 5.0, **scaling: Any
+) -> AsyncIterator[Any]:
+    """The activator's URL, before a pod that echoes, and whose answer at /endless has no end."""
 
     async def echo(request: web.Request) -> web.Response:
         body = await request.read()
@@ -94,7 +97,17 @@ async def activator(kube: FakeKube, *, hold_seconds: float = 5.0, **scaling: Any
         }
         return web.Response(status=201, body=body[::-1], headers=headers)
 
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await response.write(b"more")
+                await asyncio.sleep(0.01)
+        return response
+
     app = web.Application()
+    app.router.add_get("/endless", endless)
     app.router.add_route("*", "/{path:.*}", echo)
     async with TestServer(app) as pod:
 
@@ -104,6 +117,7 @@ async def activator(kube: FakeKube, *, hold_seconds: float = 5.0, **scaling: Any
                 Wakes(cast(Kube, kube)),
                 ReadyPods(cast(Kube, kube)),
                 hold_seconds=hold_seconds,
+                answer_seconds=answer_seconds,
                 pod_port=pod.port or 0,
             )
 
@@ -137,6 +151,18 @@ async def test_a_request_that_no_pod_answers_may_be_sent_again_later(kube: FakeK
     async with activator(kube, hold_seconds=0.1, min=0) as url, aiohttp.ClientSession() as client:
         answer = await client.get(url, headers={"Host": HOST})
         assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+
+
+async def test_an_answer_without_an_end_keeps_no_place() -> None:
+    timeout = aiohttp.ClientTimeout(total=10)
+    async with (
+        activator(FakeKube(), answer_seconds=0.2, min=0) as url,
+        aiohttp.ClientSession(timeout=timeout) as client,
+    ):
+        answer = await client.get(f"{url}/endless", headers={"Host": HOST})
+        assert answer.status == 200
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
 
 
 @pytest.mark.parametrize("scaling", [{}, {"min": 1}])

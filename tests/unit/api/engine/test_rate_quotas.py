@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.errors import EngineFullError, EngineUnavailableError
 from tieline_api.engine.limit_store import LimitStore, SharedState
 from tieline_api.engine.rate_quotas import REQUESTS, RateQuotas
 from tieline_api.errors import ApiError
@@ -20,6 +20,7 @@ class Store:
     def __init__(self) -> None:
         self.states: dict[str, SharedState] = {}
         self.away = False
+        self.full = False
         self.asked = 0
 
     async def read(self, subject: str) -> SharedState:
@@ -28,6 +29,8 @@ class Store:
 
     async def store(self, subject: str, content: bytes, sequence: int) -> int:
         self._ask()
+        if self.full:
+            raise EngineFullError
         if sequence != self.states.get(subject, SharedState(b"", 0)).sequence:
             return 0
         self.states[subject] = SharedState(content, sequence + 1)
@@ -115,6 +118,13 @@ async def test_each_replica_counts_alone_while_the_engine_is_away() -> None:
     replicas.store.away = False
     replicas.now += 10
     assert 36 <= await replicas.sent(200) <= 40
+
+
+async def test_each_replica_counts_alone_while_the_engine_is_full() -> None:
+    replicas = Replicas()
+    replicas.store.full = True
+    assert await replicas.sent(200) == 80
+    assert replicas.refusals == {(429, "1")}
 
 
 async def test_what_is_used_is_known_for_a_second() -> None:

@@ -1,13 +1,17 @@
 """What requests may say beyond what we know, and how it is told back."""
 
+import asyncio
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from tieline_api.errors import ApiError
 from tieline_api.http.request_body import (
@@ -15,6 +19,7 @@ from tieline_api.http.request_body import (
     element_texts,
     member_text,
     parse_json,
+    read_model,
     refuse_unknown_fields,
     refuse_unknown_parameters,
     unknown_parameters,
@@ -26,6 +31,7 @@ from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.authorisations import CredentialOfOrganisation
 from tieline_api.schemas.base import PageQuery, Rest
 from tieline_api.schemas.connections import ConnectionUpdate, NewConnection
+from tieline_api.schemas.events import EventCreate
 from tieline_api.schemas.examples import MODELS
 from tieline_api.schemas.notifications import NotificationChannelCreate
 from tieline_api.schemas.projects import DeployBody, FilesBody, ProjectCreate, ProjectUpdate, SuspendQuery
@@ -394,3 +400,49 @@ def test_elements_of_an_array_stay_as_they_were_sent() -> None:
     found = [b'{"payload": 1.10}', b"[ ]", b"18446744073709551616", b'"]"']
     assert element_texts(member_text(body, "events")) == found
     assert element_texts(b"[ ]") == []
+
+
+class Parts(list[int]):
+    """A list that counts how often somebody looks through it."""
+
+    looked = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.looked += 1
+        return super().__iter__()
+
+
+def test_a_payload_is_looked_through_only_for_its_depth() -> None:
+    payload = Parts([1, 2, 3])
+    parsed, _ = validate(EventCreate, {"task": "order", "payload": payload})
+    assert parsed.payload is payload
+    assert payload.looked == 1
+
+
+@pytest.mark.parametrize(("levels", "refused"), [(63, False), (64, True)])
+def test_a_body_nests_as_deep_as_it_may(levels: int, refused: bool) -> None:
+    body = {"task": "order", "payload": json.loads("[" * (levels - 1) + "1" + "]" * (levels - 1))}
+    with pytest.raises(ApiError, match="deeper than 64") if refused else nullcontext():
+        validate(EventCreate, body)
+
+
+class _Waits(Rest):
+    """Is valid once somebody else has had a turn."""
+
+    text: str
+
+    @field_validator("text")
+    @classmethod
+    def wait(cls, text: str) -> str:
+        assert OTHERS.wait(10)
+        return text
+
+
+OTHERS = threading.Event()
+
+
+async def test_a_large_body_does_not_hold_up_other_requests() -> None:
+    asyncio.get_running_loop().call_soon(OTHERS.set)
+    body = json.dumps({"text": "x" * 1_000_000}).encode()
+    parsed, _ = await read_model(make_mocked_request("POST", "/"), _Waits, body)
+    assert len(parsed.text) == 1_000_000

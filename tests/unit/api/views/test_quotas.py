@@ -9,7 +9,9 @@ import pytest
 
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.errors import ApiError
+from tieline_api.handlers.environments import sync_environments
 from tieline_api.http.operation import AnyCall
+from tieline_api.schemas.environments import EnvironmentSync
 from tieline_api.schemas.quotas import Quota
 from tieline_api.views.quotas import require_place, usage
 from tieline_core.resources.quotas import OrganisationQuotas, Quotas
@@ -103,3 +105,13 @@ def test_an_unreadable_annotation_refuses_first_deploys() -> None:
     with pytest.raises(ApiError, match="it is no YAML"):
         require_place(asked(there, problem="it is no YAML"), there, "staging")
     require_place(asked(there, problem="it is no YAML"), there, "production")
+
+
+async def test_a_first_promotion_beyond_the_quota_is_refused() -> None:
+    there = project(production="latest", staging=None)
+    call = cast(Any, asked(there, environments=1))
+    call.platform.cluster.require = lambda *_: there
+    call.path = {"project_id": ORGANISATION}
+    call.body = EnvironmentSync(source_env_name="production", target_env_name="staging")
+    with pytest.raises(ApiError, match="quota environments"):
+        await sync_environments(call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import orjson
+import pytest
 
 from tieline_operator.engine.environment_work import (
     EnvironmentWork,
@@ -59,6 +60,27 @@ def test_timers_without_a_readable_time_are_due_at_once() -> None:
     assert earliest_timer([known], header) == datetime(2026, 11, 27, 13, tzinfo=UTC)
     assert earliest_timer([known, {}], header) == datetime.fromtimestamp(0, UTC)
     assert earliest_timer([], header) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "timer"),
+    [
+        ("9999-12-31T23:59:59-14:00", datetime.max.replace(tzinfo=UTC)),
+        ("0001-01-01T00:00:00+14:00", datetime.fromtimestamp(0, UTC)),
+    ],
+)
+def test_timers_that_code_wrote_can_be_compared(text: str, timer: datetime) -> None:
+    assert earliest_timer([{"header": f"@at {text}"}], "header") == timer
+
+
+def test_records_that_code_wrote_do_not_hide_those_of_others() -> None:
+    long_ago = {"settled": "0001-01-01T00:00:00+14:00"}
+    settled, _ = progress({"a": orjson.dumps(long_ago), "b": orjson.dumps({"settled": NOW.isoformat()})})
+    assert settled["b"] == NOW
+    assert work(settled=settled | {"hourly": settled["a"]}).next_due("v1", (), NOW) is not None
+    unreadable = {"v1": [{"name": "x", "cron": f"{'1' * 5000} * * * *"}, {"name": "y", "cron": "0 * * * *"}]}
+    (readable,) = registered_schedules(orjson.dumps(unreadable))["v1"]
+    assert readable.name == "y"
 
 
 def test_records_of_schedules_tell_how_far_they_are() -> None:

@@ -164,6 +164,15 @@ async def test_pods_answer_themselves_once_they_are_awake() -> None:
     assert "sleeping" not in there.environment()
 
 
+async def test_a_time_that_somebody_wrote_at_an_environment_does_not_stop_its_project() -> None:
+    there = await _serving()
+    there.now += timedelta(minutes=20)
+    (shown,) = there.cluster.objects[r.ENVIRONMENTS].values()
+    shown["metadata"]["annotations"] = {"tieline.dev/active-at": "9999-12-31T23:59:59Z"}
+    await there.until_quiet()
+    assert there.environment()["status"] == "running"
+
+
 async def test_a_deploy_wakes_a_sleeper_and_one_that_fails_keeps_the_old_version_awake() -> None:
     there = await _asleep()
     there.kubelet()
