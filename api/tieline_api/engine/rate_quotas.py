@@ -28,7 +28,9 @@ _PARTS = 20
 _TRIES = 8
 _AWAY_SECONDS = 5.0
 _ORGANISATIONS = 10_000
-_NUMBER, _TAKEN = "window", "taken"
+_NUMBER, _TAKEN, _AT = "window", "taken", "at"
+_OLD_SECONDS = 5.0
+"""The age, by the clocks of two replicas, at which a window is over that somebody finds: clocks differ by less."""
 
 
 @dataclass
@@ -69,11 +71,17 @@ class RateQuotas:
     """Counts for organisations that have a quota. ``store`` is shared by all replicas."""
 
     def __init__(
-        self, store: LimitStore, counted: Counted, *, clock: Callable[[], float] = time.monotonic
+        self,
+        store: LimitStore,
+        counted: Counted,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._what = counted
         self._clock = clock
+        self._wall_clock = wall_clock
         self._windows: BoundedDict[str, _Window] = BoundedDict(_ORGANISATIONS)
         self._away_until = -math.inf
 
@@ -158,7 +166,9 @@ class RateQuotas:
             part = min(max(1, quota // _PARTS), quota - taken)
             if part <= 0:
                 return False
-            content = json.dumps({_NUMBER: number, _TAKEN: taken + part}).encode()
+            content = json.dumps(
+                {_NUMBER: number, _TAKEN: taken + part, _AT: round(self._wall_clock(), 3)}
+            ).encode()
             sequence = await self._store.store(
                 subject, content, window.stored.sequence if window.stored else 0
             )
@@ -174,14 +184,16 @@ class RateQuotas:
         return f"{LIMITS_STREAM}.{organisation}.~{self._what.quota}"
 
     def _saw(self, window: _Window, found: SharedState) -> None:
-        number, taken = _parsed(found)
+        number, taken, at = _parsed(found)
         if number != window.number or window.seen == -math.inf:
-            window.number, window.seen, window.left = number, self._clock(), 0
+            is_old = self._wall_clock() - at > _OLD_SECONDS
+            window.number, window.seen, window.left = number, -math.inf if is_old else self._clock(), 0
         window.taken, window.stored = taken, found
 
 
-def _parsed(found: SharedState) -> tuple[int, int]:
+def _parsed(found: SharedState) -> tuple[int, int, float]:
+    """The number of the window, what is taken of it, and when somebody took last (seconds since 1970)."""
     if not found.content:
-        return 0, 0
+        return 0, 0, 0.0
     content = json.loads(found.content)
-    return int(content[_NUMBER]), int(content[_TAKEN])
+    return int(content[_NUMBER]), int(content[_TAKEN]), float(content.get(_AT, 0.0))

@@ -19,13 +19,18 @@ from tieline_core.objects import Object
 OPERATIONS = Operations("Environments")
 
 
+async def _environment_alone(call: Call[None, rest.EnvironmentConfigUpdate]) -> tuple[str, ...]:
+    """An image is code, as files are: that is for who may change the project."""
+    return () if call.body.image is not None else await environment_object_in_path(call)
+
+
 @OPERATIONS.add(
     "PUT",
     f"{ORGANISATION}/environments/{{environment_id}}/config",
     id="updateEnvironmentConfig",
     summary="Update how an environment runs its code",
     permissions=permission("patch", "projects"),
-    by_environment=environment_object_in_path,
+    by_environment=_environment_alone,
     success=204,
     conditional=True,
 )

@@ -7,6 +7,7 @@ from tieline_api import errors
 from tieline_api.dependencies import Dependencies
 from tieline_api.engine.requests import TIMEOUT
 from tieline_api.runs.model import Run
+from tieline_api.use_cases.run_actions import require_room
 from tieline_api.use_cases.waking import wake
 from tieline_core.engine.publisher import publish_waking
 from tieline_core.identity.ids import new_id
@@ -53,6 +54,7 @@ async def send(
         raise errors.conflict(
             f'The run has got {MAX_KEPT:,} signals "{name}", which is as many as a run may get'
         )
+    await require_room(platform, streams)
     event_id = None if identifier is None else hashed(f"{run.id}\0{name}\0{identifier}")
     metadata = signal_event(new_id(), sent.at, event_id=event_id)
     stored = await engine.ask(

@@ -111,6 +111,8 @@ def test_what_runs_in_staging_is_theirs_to_set_and_stop(
     config = {"deploymentSpec": {"replicas": 2}}
     assert tester("PUT", f"/environments/{staging}/config", config).status == 204
     assert tester("PUT", f"/environments/{live}/config", config).status == 403
+    # An image is code.
+    assert tester("PUT", f"/environments/{staging}/config", {"image": "mine"}).status == 403
     # What a promotion and a rollback check first.
     assert tester("GET", f"/environments/{staging}/sleepers").status == 200
     assert tester("GET", f"/environments/{live}/sleepers").status == 403

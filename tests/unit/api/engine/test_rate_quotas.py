@@ -50,7 +50,13 @@ class Replicas:
         self.store = Store()
         self.refusals: set[tuple[int, str]] = set()
         self.all = [
-            RateQuotas(cast(LimitStore, self.store), REQUESTS, clock=lambda: self.now) for _ in range(count)
+            RateQuotas(
+                cast(LimitStore, self.store),
+                REQUESTS,
+                clock=lambda: self.now,
+                wall_clock=lambda: 1_800_000_000.0 + self.now,
+            )
+            for _ in range(count)
         ]
 
     async def sent(self, count: int, *, quota: int | None = 40, organisation: str = ACME) -> int:
@@ -118,6 +124,17 @@ async def test_each_replica_counts_alone_while_the_engine_is_away() -> None:
     replicas.store.away = False
     replicas.now += 10
     assert 36 <= await replicas.sent(200) <= 40
+
+
+async def test_the_last_second_of_another_replica_is_over_after_a_pause() -> None:
+    replicas = Replicas()
+    for _ in range(40):
+        await replicas.all[0].hit(ACME, 40)
+    with pytest.raises(ApiError):
+        await replicas.all[1].hit(ACME, 40)
+    replicas.now += 600
+    await replicas.all[1].hit(ACME, 40)
+    assert 36 <= 1 + await replicas.sent(200) <= 40
 
 
 async def test_each_replica_counts_alone_while_the_engine_is_full() -> None:
