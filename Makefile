@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml deploy/platform/pyproject.toml cluster/pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: install python3 and try again" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Installing python3-venv"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; }
@@ -30,7 +30,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@# uv takes a tenth of pip's time. pip is the fallback: it reads index settings that uv does not.
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints.txt 2> $(VENV)/uv.log \
 		|| $(PIP) install --require-hashes -r constraints.txt
+	@# One after the other: an older `tieline` that has all commands takes them away with it.
 	@$(PIP) install --no-index --no-deps --no-build-isolation -e .
+	@$(PIP) install --no-index --no-deps --no-build-isolation -e deploy/platform -e cluster
 	@touch $@
 
 demo: $(VENV)/.installed ## From nothing to a running integration on a local Kubernetes

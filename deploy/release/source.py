@@ -9,18 +9,22 @@ import subprocess
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import yaml
+from packaging.requirements import Requirement
 
 from deploy.release.errors import ReleaseError
 
 CHART = Path("deploy/helm/tieline")
 SDK = Path("runtime/tieline/__init__.py")
+PROJECTS = (Path("pyproject.toml"), Path("deploy/platform/pyproject.toml"))
 _GIT_TIMEOUT = 120
 
 
@@ -63,7 +67,8 @@ def one_version(files: Path) -> str:
     chart = yaml.safe_load((files / CHART / "Chart.yaml").read_text("utf-8"))
     sdk = re.search(r'^__version__ = "(.+)"$', (files / SDK).read_text("utf-8"), re.MULTILINE)
     named = {
-        "pyproject.toml": tomllib.loads((files / "pyproject.toml").read_text("utf-8"))["project"]["version"],
+        **{str(path): _project(files / path)["version"] for path in PROJECTS},
+        **_pinned_parts(_project(files / PROJECTS[1])),
         str(SDK): sdk[1] if sdk else "none",
         f"{CHART}/Chart.yaml (version)": str(chart["version"]),
         f"{CHART}/Chart.yaml (appVersion)": str(chart["appVersion"]),
@@ -73,6 +78,22 @@ def one_version(files: Path) -> str:
         listed = ", ".join(f"{place}: {version}" for place, version in named.items())
         raise ReleaseError(f"All parts of a release have one version. Make these the same: {listed}")
     return str(chart["version"])
+
+
+def _project(path: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))["project"]
+    return project
+
+
+def _pinned_parts(project: Mapping[str, Any]) -> dict[str, str]:
+    """The versions of other parts of Tieline that a distribution demands."""
+    extras = project.get("optional-dependencies", {}).values()
+    demanded = [Requirement(one) for one in (*project.get("dependencies", []), *chain(*extras))]
+    return {
+        f"{project['name']} (needs {one.name})": str(one.specifier).removeprefix("==")
+        for one in demanded
+        if one.name.startswith("tieline")
+    }
 
 
 def _git(root: Path, *arguments: str) -> bytes:

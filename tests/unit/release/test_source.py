@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -30,6 +29,20 @@ requires-python = ">=3.11"
 [tool.hatch.build.targets.wheel]
 packages = ["runtime/tieline"]
 """
+PLATFORM = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "tieline-platform"
+version = "0.1.0"
+requires-python = ">=3.11"
+dependencies = ["tieline==0.1.0"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["operator/tieline_operator"]
+"""
 
 
 @pytest.fixture
@@ -38,6 +51,8 @@ def repository(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
     for name, text in {
         "pyproject.toml": PROJECT,
+        "deploy/platform/pyproject.toml": PLATFORM,
+        "operator/tieline_operator/__init__.py": "",
         "runtime/tieline/__init__.py": '__version__ = "0.1.0"\n',
         "deploy/helm/tieline/Chart.yaml": "version: 0.1.0\nappVersion: 0.1.0\n",
         "connect/package.json": '{"version": "0.1.0"}\n',
@@ -86,7 +101,10 @@ def test_distributions_twice_are_the_same_bytes(repository: Path, tmp_path: Path
             write_wheels(committed, tmp_path / name)
         found.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
     assert found[0] == found[1]
-    assert found[0].keys() == {"tieline-0.1.0-py3-none-any.whl", "tieline-0.1.0.tar.gz"}
+    assert found[0].keys() == {
+        *("tieline-0.1.0-py3-none-any.whl", "tieline-0.1.0.tar.gz"),
+        *("tieline_platform-0.1.0-py3-none-any.whl", "tieline_platform-0.1.0.tar.gz"),
+    }
 
 
 def test_the_npm_package_has_what_its_description_names(repository: Path, tmp_path: Path) -> None:
@@ -110,9 +128,18 @@ def test_all_parts_of_this_project_have_one_version() -> None:
     assert one_version(ROOT)
 
 
-def test_parts_with_other_versions_are_refused(repository: Path) -> None:
-    (repository / "connect/package.json").write_text(json.dumps({"version": "0.2.0"}))
-    with pytest.raises(ReleaseError, match=r"pyproject.toml: 0\.1\.0.*connect/package.json: 0\.2\.0"):
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("connect/package.json", r"connect/package\.json: 0\.2\.0"),
+        ("runtime/tieline/__init__.py", r"runtime/tieline/__init__\.py: 0\.2\.0"),
+        ("deploy/platform/pyproject.toml", r"tieline-platform \(needs tieline\): 0\.2\.0"),
+    ],
+)
+def test_parts_with_other_versions_are_refused(repository: Path, changed: str, said: str) -> None:
+    path = repository / changed
+    path.write_text(path.read_text().replace("0.1.0", "0.2.0"))
+    with pytest.raises(ReleaseError, match=rf"pyproject\.toml: 0\.1\.0.*{said}"):
         one_version(repository)
 
 
