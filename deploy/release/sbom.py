@@ -26,11 +26,12 @@ Component = dict[str, Any]
 
 def write_sboms(source: Source, folder: Path) -> None:
     """Write one beside each wheel and each image in a folder."""
-    for wheel in sorted(folder.glob("*.whl")):
-        pins = read_pins(source.files / "constraints.txt")
+    wheels = {normal(path.name.partition("-")[0]): path for path in sorted(folder.glob("*.whl"))}
+    own = {name: Pin(name, source.version, (sha256(wheel),)) for name, wheel in wheels.items()}
+    pins = read_pins(source.files / "constraints.txt") | own
+    for name, wheel in wheels.items():
         components = [python_component(pin) for pin in closure(wheel_requirements(wheel), pins)]
-        name = wheel.name.partition("-")[0]
-        described = {"type": "library", "name": name, "purl": _purl("pypi", normal(name), source.version)}
+        described = {"type": "library", "name": name, "purl": _purl("pypi", name, source.version)}
         _write(source, wheel, described, components)
     for target in ("platform", "runtime"):
         for image in sorted(folder.glob(f"tieline-{target}-*.image.oci.tar")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from cyclonedx.schema import SchemaVersion
@@ -97,6 +98,26 @@ def test_a_wheels_packages_are_followed_to_what_they_need() -> None:
     assert {"typer", "rich", "pyjwt", "cryptography", "cffi"} <= found.keys()
     assert "pytest" not in found
     assert found["typer"] == pins["typer"]
+
+
+def wheel(folder: Path, name: str, *metadata: str) -> None:
+    """A wheel that is nothing but its description."""
+    described = "".join(f"{line}\n" for line in ("Metadata-Version: 2.4", f"Name: {name}", *metadata))
+    with ZipFile(folder / f"{name.replace('-', '_')}-0.1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name.replace('-', '_')}-0.1.0.dist-info/METADATA", described)
+
+
+def test_a_wheels_document_has_its_extras_but_not_those_of_developers(tmp_path: Path) -> None:
+    pins = read_pins(ROOT / "constraints.txt")
+    extras = ("Provides-Extra: desk", "Provides-Extra: dev")
+    needed = ('Requires-Dist: uv>=0.9; extra == "desk"', 'Requires-Dist: ruff; extra == "dev"')
+    wheel(tmp_path, "tieline", *extras, *needed)
+    wheel(tmp_path, "tieline-platform", "Requires-Dist: tieline==0.1.0")
+    sbom.write_sboms(SOURCE, tmp_path)
+    authors, platform = (json.loads(path.read_text()) for path in sorted(tmp_path.glob("*.cdx.json")))
+    assert purls(authors) == [f"pkg:pypi/uv@{pins['uv'].version}"]
+    assert {"pkg:pypi/tieline@0.1.0", f"pkg:pypi/orjson@{pins['orjson'].version}"} <= set(purls(platform))
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(platform)) is None
 
 
 def test_a_package_without_a_pin_is_named() -> None:
