@@ -12,6 +12,9 @@ def start(module: str, *, extra: str) -> int:
         missing = (error.name or "").partition(".")[0]
         if missing.startswith("tieline"):
             raise
-        print(f"tieline-{extra}: {missing} is missing; run `pip install 'tieline-platform[{extra}]'`", file=sys.stderr)
+        print(
+            f"tieline-{extra}: {missing} is missing; run `pip install 'tieline-platform[{extra}]'`",
+            file=sys.stderr,
+        )
         return 2
     return int(main())
