@@ -62,6 +62,7 @@ RUN /opt/build/bin/pip install -q --no-compile --require-hashes --target /opt/in
 FROM build AS platform-code
 ARG PYTHON_VERSION
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY deploy/platform deploy/platform
 COPY catalogue catalogue
 COPY examples examples
 COPY core/tieline_catalogue core/tieline_catalogue
@@ -75,8 +76,9 @@ COPY api/tieline_api api/tieline_api
 COPY runtime/tieline runtime/tieline
 # Installed where it ends up (the console scripts name that interpreter), then moved out as a layer of its own.
 RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dist . \
+    && cp deploy/platform/pyproject.toml . \
+    && /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dist . \
     && /opt/build/bin/pip --python /opt/tieline/bin/python install -q --no-compile --no-index --no-deps dist/*.whl \
-    && rm -f /opt/tieline/bin/tieline-cluster \
     && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/tieline/lib \
     && mkdir -p /code/bin /code/lib \
     && mv /opt/tieline/bin/tieline-* /code/bin/ \

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-PACKAGES := tieline_catalogue tieline_common tieline_core tieline_engine tieline_protocol tieline_operator tieline_api tieline tieline_pytest tieline_cluster
+PACKAGES := tieline_catalogue tieline_common tieline_core tieline_engine tieline_protocol tieline_operator tieline_api tieline tieline_pytest tieline_cluster deploy.release
 PROOFS := TIELINE_WRITE_PROVEN=1 TIELINE_TEST_CLUSTER=$${TIELINE_TEST_CLUSTER:-dev} TIELINE_TEST_KEEP=1 \
 	$(BIN)/pytest tests/unit/emulator/test_entries.py tests/integration/catalogue/test_entries.py
 SOURCES := core operator api runtime cluster deploy tests bench examples hatch_build.py
@@ -14,12 +14,12 @@ SOURCES := core operator api runtime cluster deploy tests bench examples hatch_b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-one lint format manifests catalogue-check provider-test provider-proofs constraints faults bench console console-types console-lint python-lint screenshots
+.PHONY: help demo demo-down test test-unit coverage test-one lint format manifests catalogue-check provider-test provider-proofs constraints faults bench console console-types console-lint python-lint release screenshots
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml deploy/platform/pyproject.toml cluster/pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: install python3 and try again" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Installing python3-venv"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; }
@@ -30,7 +30,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@# uv takes a tenth of pip's time. pip is the fallback: it reads index settings that uv does not.
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints.txt 2> $(VENV)/uv.log \
 		|| $(PIP) install --require-hashes -r constraints.txt
+	@# One after the other: an older `tieline` that has all commands takes them away with it.
 	@$(PIP) install --no-index --no-deps --no-build-isolation -e .
+	@$(PIP) install --no-index --no-deps --no-build-isolation -e deploy/platform -e cluster
 	@touch $@
 
 demo: $(VENV)/.installed ## From nothing to a running integration on a local Kubernetes
@@ -106,6 +108,9 @@ console-lint: console-types
 
 screenshots: $(VENV)/.installed ## Take the pictures of the console in docs/console
 	SCREENSHOTS=docs/console $(BIN)/pytest -q tests/integration/api/console/test_screenshots.py
+
+release: $(VENV)/.installed ## Write everything that a publisher needs into dist; ONLY="chart wheels" builds these parts alone
+	$(BIN)/python -m deploy.release $(if $(ONLY),--only $(ONLY)) $(if $(TAG),--expect $(TAG))
 
 constraints: ## Pin the newest versions of everything, with hashes; KEEP=1 keeps the versions that are pinned
 	@PYTHON=$(PYTHON) requirements/pin $(if $(KEEP),--keep)

@@ -1,4 +1,4 @@
-"""Starts a console script whose packages may not be installed: each part of Tieline is an extra of its own."""
+"""Starts a console script whose packages may not be installed: operator and API are extras of ``tieline-platform``."""
 
 import sys
 from importlib import import_module
@@ -12,6 +12,9 @@ def start(module: str, *, extra: str) -> int:
         missing = (error.name or "").partition(".")[0]
         if missing.startswith("tieline"):
             raise
-        print(f"tieline-{extra}: {missing} is missing; run `pip install 'tieline[{extra}]'`", file=sys.stderr)
+        print(
+            f"tieline-{extra}: {missing} is missing; run `pip install 'tieline-platform[{extra}]'`",
+            file=sys.stderr,
+        )
         return 2
     return int(main())

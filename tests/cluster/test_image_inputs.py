@@ -1,5 +1,8 @@
 """What a build of images takes from the Dockerfile and from the machine."""
 
+import re
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,34 @@ def test_a_base_has_the_full_name_that_from_means() -> None:
     script = base_script(base, ["buildah"])
     assert f"{LABEL}={base.recipe}" in script
     assert "does not know bookworm or its key: apt-get install debootstrap debian-archive-keyring" in script
+
+
+def test_a_base_with_a_time_has_debians_updates_and_nothing_of_this_machine() -> None:
+    plain = base_image("debian:trixie-slim")
+    base = replace(plain, timestamp=86_400 * 20_000, mirror="http://own.example/debian")
+    assert base.recipe != plain.recipe
+    script = base_script(base, ["buildah"])
+    fetched, written = re.findall(r"deb (\S+-security) trixie-security main", script)
+    assert (fetched, written) == (
+        "http://own.example/debian-security",
+        "http://deb.debian.org/debian-security",
+    )
+    upgraded, removed = script.index("apt-get -qq -y upgrade"), script.index('"$root"/etc/resolv.conf')
+    assert (
+        upgraded
+        < removed
+        < script.index("umount")
+        < script.index("commit --quiet --rm --timestamp 1728000000 ")
+    )
+    assert "upgrade" not in base_script(plain, ["buildah"])
+    shadow = "root:*:20000:0:99999:7:::\n"
+    edited = re.search(r"^sed .*? '(.*)' ", script, re.MULTILINE)
+    assert edited
+    command = ["sed", "-E", edited[1]]
+    done = subprocess.run(
+        command, input="root:*:1234:0:99999:7:::\n", capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == shadow
 
 
 def test_a_base_that_debian_does_not_have_is_refused_with_a_way_out() -> None:

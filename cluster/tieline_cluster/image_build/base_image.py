@@ -19,6 +19,11 @@ LEFT_OUT = (
     *("/var/cache/apt", "/var/lib/apt/lists", "/var/log", "/var/cache/debconf"),
 )
 """Folders that are emptied, as Docker's slim images do."""
+OF_THE_MACHINE = (
+    *("/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/.pwd.lock"),
+    *("/var/cache/ldconfig/aux-cache", "/var/lib/dpkg/*-old", "/etc/*-"),
+)
+"""What an image with a timestamp lacks: files that differ from one build to the next, or come from this machine."""
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 BASE_TIMEOUT = 1800
 LABEL = "dev.tieline.base"
@@ -33,11 +38,14 @@ class BaseImage:
     name: str
     release: str
     mirror: str
+    timestamp: int | None = None
+    """The time, in seconds since 1970, that all of its files get, so that its bytes follow from Debian's packages."""
 
     @property
     def recipe(self) -> str:
         """What the image is made of and how, as a fingerprint: the value of its LABEL."""
-        return fingerprint(self.name, self.release, INCLUDED, LEFT_OUT, RECIPE)
+        reproducible = () if self.timestamp is None else (self.timestamp, OF_THE_MACHINE)
+        return fingerprint(self.name, self.release, INCLUDED, LEFT_OUT, RECIPE, *reproducible)
 
 
 def external_bases(dockerfile: str) -> list[str]:
@@ -75,7 +83,7 @@ def local_base_arguments(dockerfile: str) -> dict[str, str]:
     }
 
 
-def base_image(name: str) -> BaseImage:
+def base_image(name: str, *, timestamp: int | None = None) -> BaseImage:
     """How to make the image `debian:<release>` or `debian:<release>-slim`; no other can be made here.
 
     A digest (`debian:trixie-slim@sha256:...`) is left out: it is that of the published image.
@@ -86,7 +94,12 @@ def base_image(name: str) -> BaseImage:
             f"The built-in cluster makes base images of Debian releases (debian:trixie-slim), not {name!r}: "
             "build this Dockerfile with Docker and load the image's archive"
         )
-    return BaseImage(name=f"docker.io/library/debian:{found[1]}-slim", release=found[1], mirror=_mirror())
+    return BaseImage(
+        name=f"docker.io/library/debian:{found[1]}-slim",
+        release=found[1],
+        mirror=_mirror(),
+        timestamp=timestamp,
+    )
 
 
 def _with_defaults(written: str, defaults: Mapping[str, str]) -> str:
@@ -97,6 +110,7 @@ def base_script(base: BaseImage, buildah: list[str]) -> str:
     """The shell script that makes the image in buildah's storage."""
     command = shlex.join(buildah)
     emptied = " ".join(f'"$root"{folder}' for folder in LEFT_OUT)
+    timestamp = "" if base.timestamp is None else f"--timestamp {base.timestamp} "
     return f"""\
 {command} rm --all >/dev/null
 container=$({command} from scratch)
@@ -105,12 +119,46 @@ debootstrap --variant=minbase --include={",".join(INCLUDED)} {base.release} "$ro
     echo "If it does not know {base.release} or its key: apt-get install debootstrap debian-archive-keyring" >&2
     exit 1
 }}
-find {emptied} -mindepth 1 -delete
-{command} umount "$container"
+{_updates(base)}find {emptied} -mindepth 1 -delete
+{_own_files(base)}{command} umount "$container"
 {command} config --cmd bash --label {LABEL}={base.recipe} \\
     --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
-{command} commit --quiet --rm "$container" {base.name}
+{command} commit --quiet --rm {timestamp}"$container" {base.name}
 """
+
+
+def _updates(base: BaseImage) -> str:
+    """Commands that install Debian's updates, those of security included, where the image has a timestamp.
+
+    A local cluster's images are published nowhere and do without.
+    """
+    if base.timestamp is None:
+        return ""
+    return f"""\
+{_sources(base.release, base.mirror)}chroot "$root" apt-get -qq update
+DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get -qq -y upgrade
+"""
+
+
+def _own_files(base: BaseImage) -> str:
+    """Commands that remove what comes from this machine, where the image has a timestamp."""
+    if base.timestamp is None:
+        return ""
+    removed = " ".join(f'"$root"{path}' for path in OF_THE_MACHINE)
+    day = base.timestamp // (24 * 3600)
+    return f"""\
+rm -f {removed}
+{_sources(base.release, DEFAULT_MIRROR)}sed -i -E 's/^([^:]*:[^:]*):[0-9]+:/\\1:{day}:/' "$root"/etc/shadow
+"""
+
+
+def _sources(release: str, mirror: str) -> str:
+    lines = (
+        f"deb {mirror} {release} main",
+        f"deb {mirror} {release}-updates main",
+        f"deb {mirror.rstrip('/')}-security {release}-security main",
+    )
+    return f"printf '%s\\n' {shlex.join(lines)} > \"$root\"/etc/apt/sources.list\n"
 
 
 def mirror_in(sources: str) -> str | None:

@@ -44,17 +44,28 @@ class Image:
         """The image as a `docker save` archive; made on the first call."""
         return self.builder.archive(self)
 
+    def layout(self, folder: Path) -> None:
+        """Write the image as an OCI image layout into `folder`."""
+        self.builder.layout(self, folder)
+
 
 MAX_LAYERS = 400
 """Above that the storage starts anew: it costs one full build, and keeps years of layers from piling up."""
 
 
 class ImageBuilder:
-    """Builds in one storage; runs of several programs take turns."""
+    """Builds in one storage; runs of several programs take turns.
 
-    def __init__(self, progress: Progress, folder: Path | None = None) -> None:
+    With a `timestamp` (seconds since 1970) all files and images have this time. Layers without it are not used again,
+    so it needs a `folder` of its own.
+    """
+
+    def __init__(
+        self, progress: Progress, folder: Path | None = None, *, timestamp: int | None = None
+    ) -> None:
         self._progress = progress
         self._folder = folder or cache_folder() / "images"
+        self._timestamp = timestamp
 
     def build(self, *, context: Path, target: str) -> Image:
         """Build one target of `context`/Dockerfile."""
@@ -79,6 +90,11 @@ class ImageBuilder:
             self._write_archive(path, image.identity, image.name)
         return path
 
+    def layout(self, image: Image, folder: Path) -> None:
+        """See Image.layout."""
+        with self._alone(), self._progress.step(f"Writing {image.name}"):
+            self._buildah(["push", "--quiet", image.identity, f"oci:{folder}"], timeout=BUILD_TIMEOUT)
+
     def _bound_storage(self) -> None:
         """Delete a storage with too many layers. `buildah rmi --all` takes minutes for as many.
 
@@ -92,7 +108,7 @@ class ImageBuilder:
         shutil.rmtree(deleted, ignore_errors=True)
 
     def _ensure_base(self, name: str) -> None:
-        base = base_image(name)
+        base = base_image(name, timestamp=self._timestamp)
         if self._label_of(base.name) == base.recipe:
             return
         archive = self._folder / "archives" / f"base-{base.recipe}.tar"
@@ -137,6 +153,7 @@ class ImageBuilder:
             *["bud", "--quiet", "--layers", "--pull-never", "--target", target],
             *(f"--build-arg={name}={value}" for name, value in arguments.items()),
             *(f"--volume={source}:{destination}:ro" for source, destination in mounts.items()),
+            *([] if self._timestamp is None else [f"--timestamp={self._timestamp}"]),
             *["--iidfile", str(identity), "--file", str(context / "Dockerfile"), str(context)],
         ]
         self._buildah(command, timeout=BUILD_TIMEOUT)

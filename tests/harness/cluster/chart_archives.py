@@ -8,6 +8,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from deploy.release.chart import write_chart
+from deploy.release.source import Source
 from tests.harness.cluster.kubectl import ROOT
 
 CHART = Path("deploy/helm/tieline")
@@ -53,6 +55,14 @@ def packaged(helm: Path, repository: Path, folder: Path) -> Path:
     """The file that ``helm package`` writes."""
     command = [helm, "package", repository / CHART, "--destination", folder]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
+    (file,) = folder.glob("*.tgz")
+    return file
+
+
+def released(repository: Path, folder: Path) -> Path:
+    """The file that a release has."""
+    folder.mkdir()
+    write_chart(Source(files=repository, version="0.1.0", commit="none", epoch=0), folder)
     (file,) = folder.glob("*.tgz")
     return file
 

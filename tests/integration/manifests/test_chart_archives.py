@@ -31,6 +31,7 @@ def test_an_archive_of_the_chart_installs_every_object(tools: ManifestTools, tmp
         "Flux": chart_archives.from_flux(repository, tmp_path / "flux"),
         "git archive": chart_archives.from_git(repository, tmp_path / "git"),
         "helm package": chart_archives.packaged(tools.helm, repository, tmp_path),
+        "a release": chart_archives.released(repository, tmp_path / "release"),
     }
     here = objects(rendered(tools, CHART).stdout)
     assert kinds(here).count("CustomResourceDefinition") == len(KINDS)

@@ -17,7 +17,7 @@ def test_a_command_names_the_extra_that_it_needs(part: str, package: str) -> Non
     )
     assert (ended.returncode, ended.stderr) == (
         2,
-        f"tieline-{part}: {package} is missing; run `pip install 'tieline[{part}]'`\n",
+        f"tieline-{part}: {package} is missing; run `pip install 'tieline-platform[{part}]'`\n",
     )
 
 

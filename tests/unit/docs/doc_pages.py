@@ -74,7 +74,7 @@ def anchor(heading: str) -> str:
 def pages() -> list[Page]:
     """All pages: docs/, those in the root, and those beside the code and the examples."""
     found = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), ROOT / "cluster" / "README.md"]
-    found += (ROOT / "examples").rglob("*.md")
+    found += [ROOT / "deploy/helm/tieline/README.md", *(ROOT / "examples").rglob("*.md")]
     return [Page(path, path.read_text(encoding="utf-8")) for path in sorted(found)]
 
 

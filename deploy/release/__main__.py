@@ -1,0 +1,3 @@
+from deploy.release.main import main
+
+raise SystemExit(main())
