@@ -91,6 +91,7 @@ from tieline_api.settings import Settings
 from tieline_api.state.documents import Documents
 from tieline_api.state.schedules import ScheduleRecords
 from tieline_api.traces.backends import make_traces
+from tieline_api.use_cases.approval_reporter import ApprovalReporter
 from tieline_api.use_cases.issue_reporter import IssueReporter
 from tieline_api.views.status_overlay import evict_deleted
 from tieline_api.watching.feed import ChangeFeed
@@ -355,6 +356,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
                 name="sweep expired credentials",
             ),
             asyncio.create_task(IssueReporter(platform).run_periodically(), name="report issues"),
+            asyncio.create_task(ApprovalReporter(platform).run_periodically(), name="report approvals"),
         ]
         if platform.jwts is not None:
             tasks.append(asyncio.create_task(platform.jwts.keep_reading(), name="follow issuers"))

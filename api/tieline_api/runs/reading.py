@@ -11,7 +11,7 @@ from tieline_api.runs.issues import Decision, StoredDecision
 from tieline_api.runs.model import CALLS, DIRECT_KINDS, KINDS
 from tieline_api.runs.records import read_records
 from tieline_api.runs.writing import IndexedMessage
-from tieline_core.engine.state_streams import ISSUES, is_issue_report
+from tieline_core.engine.state_streams import ISSUES, is_report
 from tieline_core.engine.stored_messages import StoredMessage
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.events import RunKind
@@ -115,7 +115,7 @@ class DecisionReader:
         """Puts decisions into the index."""
         found = []
         for message in messages:
-            if is_issue_report(message.subject):
+            if is_report(message.subject):
                 continue
             try:
                 found.append(_decision(organisation, message))

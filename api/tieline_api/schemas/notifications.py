@@ -150,7 +150,7 @@ class NotificationCreate(Underscored):
     """The notification channel."""
     environment_id: UlidIn
     """An environment of the project."""
-    events: Annotated[list[NotificationEvent], Field(max_length=14, default_factory=list), NullableList]
+    events: Annotated[list[NotificationEvent], Field(max_length=15, default_factory=list), NullableList]
     """Events to notify about. Default: all failures."""
     failure_rate: FailureRate | None = None
     """When the event failure_rate begins."""

@@ -17,6 +17,7 @@ import { SignInAgain, useSigningInAgain } from "./SignInAgain";
 
 const RunsPage = page(() => import("../pages/RunsPage"));
 const ApprovalsPage = page(() => import("../pages/ApprovalsPage"));
+const ApprovalPage = page(() => import("../pages/ApprovalPage"));
 const IssuesPage = page(() => import("../pages/IssuesPage"));
 const IssuePage = page(() => import("../pages/IssuePage"));
 const ReleasePage = page(() => import("../pages/ReleasePage"));
@@ -98,6 +99,11 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
           <Route path="/:o/runs" component={RunsPage} />
           <Route path="/:o/issues" component={IssuesPage} />
           <Route path="/:o/approvals" component={ApprovalsPage} />
+          <Route path="/:o/approvals/:environment/:approval">
+            {({ environment, approval }) => (
+              <ApprovalPage key={approval} environment={environment} approval={approval} />
+            )}
+          </Route>
           <Route path="/:o/projects/:project/issues/:issue">
             {({ project, issue }) => <IssuePage key={issue} project={project} issue={issue} />}
           </Route>

@@ -11,7 +11,7 @@ import {
 import type { Project } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
 import { path } from "../lib/links";
-import { CHANGES, eventsInWords, FAILURES, INCIDENTS, ISSUES } from "../lib/notifications";
+import { APPROVALS, CHANGES, eventsInWords, FAILURES, INCIDENTS, ISSUES } from "../lib/notifications";
 import { visible } from "../lib/text";
 import { ActionDialog } from "./ActionDialog";
 import { Badge, Card, Empty, Failure, Loading, Time } from "./basics";
@@ -180,6 +180,10 @@ function NewNotificationDialog({ project, onClose }: { project: Project; onClose
       <fieldset className="group">
         <legend>Issues: notified once</legend>
         {ISSUES.map(check)}
+      </fieldset>
+      <fieldset className="group">
+        <legend>Approvals: notified once, with a link to the page that takes the answer</legend>
+        {APPROVALS.map(check)}
       </fieldset>
       <fieldset className="group">
         <legend>Changes: notified once</legend>

@@ -1,6 +1,6 @@
 import type { NotificationEvent } from "../api/notifications";
 
-/** What can be notified about, in words: incidents start and end, issues and changes are notified once. */
+/** What can be notified about, in words: incidents start and end; issues, approvals and changes are notified once. */
 export const INCIDENTS: [NotificationEvent, string][] = [
   ["run_dead", "runs become dead letters"],
   ["failure_rate", "runs fail too often"],
@@ -22,10 +22,11 @@ export const ISSUES: [NotificationEvent, string][] = [
   ["issue_opened", "runs fail in a new way"],
   ["issue_regressed", "a resolved issue is back"],
 ];
+export const APPROVALS: [NotificationEvent, string][] = [["approval_requested", "a run asks people"]];
 /** What is notified about unless events are named. */
 export const FAILURES = [...INCIDENTS, ...ISSUES];
 
-const WORDS = new Map([...FAILURES, ...CHANGES]);
+const WORDS = new Map([...FAILURES, ...APPROVALS, ...CHANGES]);
 
 /** Events in words: "all failures", or their names. */
 export function eventsInWords(events: NotificationEvent[]): string {

@@ -7,7 +7,8 @@ Each organisation has three streams in the platform's account, each with one mes
 - ``schedules_<organisation>``: subject ``schedules.<organisation>.<environment>.<key>``, how far a schedule is, and
   ``schedules.<organisation>.<environment>.~code.<key>``, which schedules the code has;
 - ``issues_<organisation>``: subject ``issues.<organisation>.<environment>.<issue>``, the decision about an
-  issue, and ``issues.<organisation>.<environment>.~reports.all``, which issues were reported.
+  issue, ``issues.<organisation>.<environment>.~reports.all``, which issues were reported, and
+  ``issues.<organisation>.<environment>.~approvals.all``, which approvals were.
 
 A message is a value as JSON. Pods have no way to these streams: the API reads and writes them.
 """
@@ -37,7 +38,7 @@ OWN = "~own"
 """Takes the place of an activation: the environment's own."""
 _STATE, _SCHEDULES, ISSUES = "state", "schedules", "issues"
 _CODE = "~code"
-_REPORTS = "~reports"
+_REPORTS, _APPROVALS = "~reports", "~approvals"
 _PLAIN = re.compile(rb"[A-Za-z0-9_-]")
 _TOKEN = re.compile(r"(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+")
 
@@ -94,6 +95,11 @@ class StatePlace:
         """Which issues of an environment were reported."""
         return cls(issues_stream(organisation), f"{ISSUES}.{organisation}.{environment}.{_REPORTS}")
 
+    @classmethod
+    def of_approval_reports(cls, organisation: str, environment: str) -> Self:
+        """Which approvals of an environment were reported."""
+        return cls(issues_stream(organisation), f"{ISSUES}.{organisation}.{environment}.{_APPROVALS}")
+
     @property
     def subjects(self) -> str:
         """The subjects of all its values."""
@@ -140,11 +146,11 @@ def environment_of_subject(subject: str) -> str | None:
     return parts[2] if len(parts) > 3 and parts[0] in (_STATE, _SCHEDULES, ISSUES) else None
 
 
-def is_issue_report(subject: str) -> bool:
-    """Whether a message of the stream of issues says which were reported, rather than what was decided."""
+def is_report(subject: str) -> bool:
+    """Whether a message of the stream of issues says what was reported, rather than what was decided."""
     match subject.split("."):
         case [kind, _, _, reports, _]:
-            return kind == ISSUES and reports == _REPORTS
+            return kind == ISSUES and reports in (_REPORTS, _APPROVALS)
     return False
 
 

@@ -23,7 +23,8 @@ MAX_INCIDENTS = 64
 
 
 class NotificationEvent(StrEnum):
-    """Events to notify about: incidents, which begin and end, issues, and changes of connections and activations."""
+    """Events to notify about: incidents, which begin and end, issues, approvals, and changes of connections and
+    activations."""
 
     RUN_DEAD = "run_dead"
     FAILURE_RATE = "failure_rate"
@@ -33,6 +34,7 @@ class NotificationEvent(StrEnum):
     SCHEDULE_MISSED = "schedule_missed"
     ISSUE_OPENED = "issue_opened"
     ISSUE_REGRESSED = "issue_regressed"
+    APPROVAL_REQUESTED = "approval_requested"
     CONNECTION_CREATED = "connection.created"
     CONNECTION_FAILED = "connection.failed"
     CONNECTION_NEEDS_AUTHORISATION = "connection.needs_authorisation"
@@ -54,7 +56,9 @@ LIFECYCLE_EVENTS = frozenset(
 """Changes. Each is sent once, and only to notifications that name it."""
 ISSUE_EVENTS = frozenset({NotificationEvent.ISSUE_OPENED, NotificationEvent.ISSUE_REGRESSED})
 """Groups of failed runs. Each is sent once; several are sent as one message."""
-INCIDENT_EVENTS = frozenset(NotificationEvent) - LIFECYCLE_EVENTS - ISSUE_EVENTS
+APPROVAL_EVENTS = frozenset({NotificationEvent.APPROVAL_REQUESTED})
+"""What runs ask people. Each is sent once, and only to notifications that name it; several are sent as one message."""
+INCIDENT_EVENTS = frozenset(NotificationEvent) - LIFECYCLE_EVENTS - ISSUE_EVENTS - APPROVAL_EVENTS
 """Incidents. Each is sent when it begins and when it ends."""
 FAILURE_EVENTS = INCIDENT_EVENTS | ISSUE_EVENTS
 """What is sent unless a notification names its events."""
@@ -80,7 +84,7 @@ class NotificationSpec(Shape):
     """The name of the environment."""
     channel_ref: Reference
     """The NotificationChannel."""
-    events: Annotated[list[NotificationEvent], Field(max_length=14, json_schema_extra=list_set())] = []
+    events: Annotated[list[NotificationEvent], Field(max_length=15, json_schema_extra=list_set())] = []
     """Events to notify about. Default: all incidents and issues."""
     failure_rate: FailureRate = FailureRate()
     """Threshold of the event failure_rate, over the last 15 minutes."""
@@ -121,6 +125,8 @@ class NotificationStatus(Status):
     """When reports of changes began. Connections and activations that are older are not reported."""
     issues_until: Timestamp | None = None
     """Reports about issues until then were sent, or do not concern the notification."""
+    approvals_until: Timestamp | None = None
+    """Reports about approvals until then were sent, or do not concern the notification."""
 
 
 class Notification(CustomResource):

@@ -28,10 +28,12 @@ from tieline_operator.reconcilers.connector_imports import DescriptionImports
 from tieline_operator.reconcilers.connectors import ConnectorReconciler
 from tieline_operator.reconcilers.notification.channels import ChannelReconciler
 from tieline_operator.reconcilers.notification.deliveries import (
+    NO_APPROVALS,
     NO_DELIVERIES,
     NO_ISSUES,
     NO_RUNS,
     NO_SCHEDULES,
+    Approvals,
     Deliveries,
     Issues,
     Runs,
@@ -66,6 +68,7 @@ def reconcilers(
     runs: Runs = NO_RUNS,
     schedules: Schedules = NO_SCHEDULES,
     issues: Issues = NO_ISSUES,
+    approvals: Approvals = NO_APPROVALS,
     released: ReleasedIds | None = None,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
@@ -74,7 +77,7 @@ def reconcilers(
     ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
     outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
     variables or files is done. ``deliveries`` delivers notifications, ``runs`` knows what becomes of runs,
-    ``schedules`` how far schedules are, and ``issues`` which ones the API has reported.
+    ``schedules`` how far schedules are, ``issues`` and ``approvals`` which ones the API has reported.
     ``released`` remembers the ids of Projects that were deleted.
     """
     checker = checker or VariablesChecker()
@@ -93,7 +96,9 @@ def reconcilers(
         r.CREDENTIAL_GRANTS.kind: credential_grants.reconcile,
         r.NOTIFICATION_CHANNELS.kind: ChannelReconciler(config.egress, deliveries).reconcile,
         r.ENVIRONMENTS.kind: environments.reconcile,
-        r.NOTIFICATIONS.kind: NotificationReconciler(deliveries, runs, schedules, issues).reconcile,
+        r.NOTIFICATIONS.kind: NotificationReconciler(
+            deliveries, runs, schedules, issues, approvals
+        ).reconcile,
     }
 
 

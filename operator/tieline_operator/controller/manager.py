@@ -44,7 +44,7 @@ from tieline_operator.controller.self_writes import SelfWriteFilter
 from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
-from tieline_operator.notifications.issue_reports import IssueReports
+from tieline_operator.notifications.reports import ApprovalReports, IssueReports
 from tieline_operator.notifications.run_counts import RunHistoryCounts
 from tieline_operator.notifications.schedule_records import ScheduleRecords
 from tieline_operator.notifications.service import NotificationService
@@ -102,6 +102,7 @@ class Manager:
         counts = _run_counts(config, self.cache, self._engine)
         schedules = _schedule_records(config, self.cache, self._engine)
         issues = _issue_reports(config, self.cache, self._engine)
+        approvals = _approval_reports(config, self.cache, self._engine)
         self._notifications = NotificationService(
             kube,
             self.cache,
@@ -112,6 +113,7 @@ class Manager:
             counts=counts,
             schedules=schedules,
             issues=issues,
+            approvals=approvals,
         )
         self._released = ReleasedIds()
         self._controller = Controller(
@@ -130,6 +132,7 @@ class Manager:
                 runs=counts,
                 schedules=schedules,
                 issues=issues,
+                approvals=approvals,
                 released=self._released,
             ),
         )
@@ -353,6 +356,14 @@ def _schedule_records(config: Config, cache: ClusterCache, engine: EngineService
 
 def _issue_reports(config: Config, cache: ClusterCache, engine: EngineService) -> IssueReports:
     return IssueReports(
+        cache,
+        signer=lambda: engine.signer,
+        open_account=lambda signer: account_client(config.engine_url, signer),
+    )
+
+
+def _approval_reports(config: Config, cache: ClusterCache, engine: EngineService) -> ApprovalReports:
+    return ApprovalReports(
         cache,
         signer=lambda: engine.signer,
         open_account=lambda signer: account_client(config.engine_url, signer),

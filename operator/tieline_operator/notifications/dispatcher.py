@@ -115,7 +115,10 @@ class Dispatcher:
             self._drop(identifier)
         for identifier, message in wanted.items():
             pending = self._pending.get(identifier)
-            if identifier in kept or (pending is not None and pending.message.channel == message.channel):
+            if identifier in kept:
+                continue
+            if pending is not None and pending.message.channel == message.channel:
+                pending.message = message
                 continue
             if pending is None and not self._has_room(message.channel):
                 logger.warning(

@@ -13,7 +13,7 @@ from tieline_operator.metrics import Metrics
 from tieline_operator.notifications import slack, smtp, webhook
 from tieline_operator.notifications.dispatcher import Dispatcher
 from tieline_operator.notifications.errors import DeliveryError
-from tieline_operator.notifications.issue_reports import IssueReports
+from tieline_operator.notifications.reports import ApprovalReports, IssueReports
 from tieline_operator.notifications.run_counts import RunHistoryCounts
 from tieline_operator.notifications.schedule_records import ScheduleRecords
 from tieline_operator.reconcilers.notification.messages import Message
@@ -35,14 +35,16 @@ class NotificationService:
         counts: RunHistoryCounts,
         schedules: ScheduleRecords,
         issues: IssueReports,
+        approvals: ApprovalReports,
     ) -> None:
-        """``counts``, ``schedules`` and ``issues`` are kept while this replica leads."""
-        self._polled = (counts, schedules, issues)
+        """What is polled (``counts``, ``schedules``, ``issues``, ``approvals``) is kept while this replica leads."""
+        self._polled = (counts, schedules, issues, approvals)
         metrics.watch_stream_readers(
             {
                 "runs": lambda: counts.stalled,
                 "schedules": lambda: schedules.stalled,
                 "issues": lambda: issues.stalled,
+                "approvals": lambda: approvals.stalled,
             }
         )
         self._polling: list[asyncio.Task[None]] = []

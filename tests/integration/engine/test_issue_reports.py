@@ -17,8 +17,9 @@ from tests.unit.api.runs.run_records import record
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.runs.issue_reports import INTERVAL_SECONDS
 from tieline_api.state.documents import Documents
-from tieline_api.use_cases import issue_reporter
-from tieline_api.use_cases.issue_reporter import IssueReporter, WatchedEnvironment, ledger_key
+from tieline_api.use_cases import report_rounds
+from tieline_api.use_cases.issue_reporter import IssueReporter, ledger_key
+from tieline_api.use_cases.report_rounds import WatchedEnvironment
 from tieline_core.engine.issue_reports import IssueLedger, IssueReport
 from tieline_core.engine.state_reading import values_at
 from tieline_core.engine.state_streams import StatePlace, ensure_state
@@ -73,7 +74,7 @@ async def test_replicas_report_an_issue_once_and_one_with_a_new_index_not_again(
     await ensure_state(admin.jetstream(), organisation.id, LIMITS)
     environment = organisation.environments[0]
     watched = {WatchedEnvironment(organisation.id, "acme", environment): 0}
-    monkeypatch.setattr(issue_reporter, "watched_environments", lambda _: watched)
+    monkeypatch.setattr(report_rounds, "watched_environments", lambda *_: watched)
     async with replica(engine, tmp_path / "a") as first, replica(engine, tmp_path / "b") as second:
         both = [Reporting(one, organisation.id, environment) for one in (first, second)]
 

@@ -1,5 +1,8 @@
 """Any text is a key, and becomes one token of a subject that no other key has."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from nats.js.api import DiscardPolicy
@@ -9,7 +12,7 @@ from tieline_core.engine.state_streams import (
     StatePlace,
     activation_of_subject,
     environment_of_subject,
-    is_issue_report,
+    is_report,
     issues_stream,
     key_of_token,
     key_token,
@@ -64,10 +67,11 @@ def test_a_subject_says_whose_it_is(key: str) -> None:
     assert own.key(f"{own.prefix}.~carried-1") is None
 
 
-def test_reports_of_issues_are_beside_the_decisions_and_none_of_them() -> None:
-    decisions, reports = StatePlace.of_issues("O", "E"), StatePlace.of_issue_reports("O", "E")
-    assert is_issue_report(reports.subject("all"))
-    assert not is_issue_report(decisions.subject("0" * 20))
+@pytest.mark.parametrize("place", [StatePlace.of_issue_reports, StatePlace.of_approval_reports])
+def test_reports_are_beside_the_decisions_and_none_of_them(place: Callable[[str, str], StatePlace]) -> None:
+    decisions, reports = StatePlace.of_issues("O", "E"), place("O", "E")
+    assert is_report(reports.subject("all"))
+    assert not is_report(decisions.subject("0" * 20))
     assert decisions.key(reports.subject("all")) is None
     assert environment_of_subject(reports.subject("all")) == "E"
 

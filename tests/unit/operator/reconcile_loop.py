@@ -32,10 +32,12 @@ from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers.connections import TokenProblems
 from tieline_operator.reconcilers.notification.deliveries import (
+    NO_APPROVALS,
     NO_DELIVERIES,
     NO_ISSUES,
     NO_RUNS,
     NO_SCHEDULES,
+    Approvals,
     Deliveries,
     Issues,
     Runs,
@@ -99,6 +101,7 @@ class ReconcileLoop:
         runs: Runs = NO_RUNS,
         schedules: Schedules = NO_SCHEDULES,
         issues: Issues = NO_ISSUES,
+        approvals: Approvals = NO_APPROVALS,
     ) -> None:
         self.cluster = cluster
         self.now: datetime = NOW
@@ -131,6 +134,7 @@ class ReconcileLoop:
                 runs=runs,
                 schedules=schedules,
                 issues=issues,
+                approvals=approvals,
                 released=self.released,
             ),
             now=lambda: self.now,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from tieline_core.engine.approval_reports import ApprovalReport
 from tieline_core.engine.issue_reports import IssueReport
 from tieline_core.resources.notification_channels import DeliveryFailure
 from tieline_operator.apply.plan import Key
@@ -60,6 +61,13 @@ class Issues(Protocol):
         """The newest reports of an environment; None while nothing is known."""
 
 
+class Approvals(Protocol):
+    """Knows which approvals the API has reported."""
+
+    def reports(self, namespace: str, environment_id: str) -> Sequence[ApprovalReport] | None:
+        """The newest reports of an environment; None while nothing is known."""
+
+
 class _None:
     def deliver(self, owner: Key, messages: Sequence[Message], *, known: Collection[str]) -> None:
         pass
@@ -84,3 +92,4 @@ NO_DELIVERIES: Deliveries = _None()
 NO_RUNS: Runs = _None()
 NO_SCHEDULES: Schedules = _None()
 NO_ISSUES: Issues = _None()
+NO_APPROVALS: Approvals = _None()

@@ -3,46 +3,41 @@
 The error's message stays in the run, because it may hold what the event held.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from tieline_core.engine.issue_reports import IssueReport, ReportedIssue
-from tieline_core.identity.display_names import cleaned, cleaned_lines
 from tieline_core.identity.ids import format_time
 from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.apply.plan import Key
-from tieline_operator.reconcilers.notification.issues import IssueMessageDue
-from tieline_operator.reconcilers.notification.messages import Message, Phase, Place
+from tieline_operator.reconcilers.notification.messages import Phase, Place
+from tieline_operator.reconcilers.notification.report_messages import Listed, ReportMessage, one_line
+from tieline_operator.reconcilers.notification.reports import ReportDue, moment_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class IssueMessage(Message):
+class IssueMessage(ReportMessage):
     """A message about issues that opened, or that came back."""
 
     report: IssueReport
 
     @property
-    def title(self) -> str:
-        """One line, without line breaks."""
-        return _line(f"{headline(self.report)}: {self.place.project_title} / {self.place.environment}")
+    def headline(self) -> str:
+        """How many issues."""
+        return headline(self.report)
 
     @property
-    def text(self) -> str:
-        """The message for people."""
-        place = self.place
-        lines = [
-            self.title,
-            "",
-            f"Project: {place.project_title} ({place.namespace}/{place.project})",
-            f"Environment: {place.environment}",
-        ]
-        for issue in self.report.issues:
-            lines += ["", _line(described(issue)), f"  {self._link(issue)}"]
-        if self._omitted:
-            lines += ["", f"And {self._omitted} more:", f"  {self.command}"]
-        lines += ["", f"Next: {self.next_step}"]
-        return "\n".join(cleaned_lines("\n".join(lines)))
+    def listed(self) -> Sequence[Listed]:
+        """The first issues."""
+        return [Listed(described(one), self._link(one)) for one in self.report.issues]
+
+    @property
+    def omitted(self) -> Listed | None:
+        """How many more there are."""
+        more = self.report.total - len(self.report.issues)
+        return Listed(f"And {more} more:", self.command) if more else None
 
     @property
     def next_step(self) -> str:
@@ -61,32 +56,14 @@ class IssueMessage(Message):
         """A request that shows more."""
         return f"GET {self.path}"
 
-    def payload(self) -> dict[str, Any]:
-        """The body of a webhook: ``type``, ``timestamp`` and ``data``, as Standard Webhooks recommends."""
-        place = self.place
-        data: dict[str, Any] = {
-            "event": str(self.event),
-            "title": self.title,
-            "message": self.sentence,
-            "organisationId": place.organisation_id,
-            "project": {"id": place.project_id, "name": place.project_title},
-            "environment": {"id": place.environment_id, "name": place.environment},
-            "count": self.report.total,
-            "issues": [self._issue(one) for one in self.report.issues],
-            "nextStep": self.next_step,
-            "command": self.command,
-            "path": self.path,
-        }
-        return {"type": str(self.event), "timestamp": format_time(self.since), "data": data}
+    def details(self) -> dict[str, Any]:
+        """The issues."""
+        return {"count": self.report.total, "issues": [self._issue(one) for one in self.report.issues]}
 
     @property
     def _project(self) -> str:
         place = self.place
         return f"/api/v2/o/{place.organisation_id}/projects/{place.project_id}"
-
-    @property
-    def _omitted(self) -> int:
-        return self.report.total - len(self.report.issues)
 
     def _path_of(self, issue: ReportedIssue) -> str:
         return f"{self._project}/issues/{issue.id}"
@@ -114,7 +91,7 @@ class IssueMessage(Message):
         return shown | {"runs": issue.runs, "since": _time(issue), "path": self._path_of(issue)}
 
 
-def issue_message(*, channel: Key, uid: str, due: IssueMessageDue, place: Place) -> IssueMessage:
+def issue_message(*, channel: Key, uid: str, due: ReportDue[IssueReport], place: Place) -> IssueMessage:
     """The message about a report."""
     report = due.report
     return IssueMessage(
@@ -127,7 +104,7 @@ def issue_message(*, channel: Key, uid: str, due: IssueMessageDue, place: Place)
         subject=report.issues[0].id,
         place=place,
         detail=sentence(report),
-        since=datetime.fromtimestamp(report.at, UTC),
+        since=moment_of(report),
         report=report,
     )
 
@@ -144,7 +121,7 @@ def sentence(report: IssueReport) -> str:
     """All of it on one line."""
     named = "; ".join(described(one) for one in report.issues)
     more = report.total - len(report.issues)
-    return _line(f"{headline(report)}: {named}{f'; and {more} more' if more else ''}.")
+    return one_line(f"{headline(report)}: {named}{f'; and {more} more' if more else ''}.")
 
 
 def described(issue: ReportedIssue) -> str:
@@ -158,7 +135,3 @@ def described(issue: ReportedIssue) -> str:
 
 def _time(issue: ReportedIssue) -> str:
     return format_time(datetime.fromtimestamp(issue.since, UTC))
-
-
-def _line(text: str) -> str:
-    return " ".join(cleaned(text).split())

@@ -1,11 +1,14 @@
 """Notification: what is wrong in the environment, and what to report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
+from tieline_core.engine.approval_reports import ApprovalReport
+from tieline_core.engine.issue_reports import IssueReport
 from tieline_core.identity.ids import environment_id, format_time
 from tieline_core.kubernetes.resources import (
     ACTIVATIONS,
@@ -18,6 +21,7 @@ from tieline_core.kubernetes.resources import (
 )
 from tieline_core.resources import Notification, Project
 from tieline_core.resources.notifications import (
+    APPROVAL_EVENTS,
     ISSUE_EVENTS,
     LIFECYCLE_EVENTS,
     MAX_INCIDENTS,
@@ -43,11 +47,15 @@ from tieline_operator.apply.plan import (
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, key_of, ref
 from tieline_operator.cache.organisations import organisation
+from tieline_operator.reconcilers.notification.approval_messages import approval_message
+from tieline_operator.reconcilers.notification.approval_messages import headline as approval_headline
 from tieline_operator.reconcilers.notification.deliveries import (
+    NO_APPROVALS,
     NO_DELIVERIES,
     NO_ISSUES,
     NO_RUNS,
     NO_SCHEDULES,
+    Approvals,
     Deliveries,
     Issues,
     Runs,
@@ -61,16 +69,17 @@ from tieline_operator.reconcilers.notification.detection import (
 )
 from tieline_operator.reconcilers.notification.incidents import Followed, follow, message_ids
 from tieline_operator.reconcilers.notification.issue_messages import issue_message, sentence
-from tieline_operator.reconcilers.notification.issues import IssueStep, issue_step
 from tieline_operator.reconcilers.notification.ledger import LedgerReader, ledgers_of, replacement
 from tieline_operator.reconcilers.notification.lifecycle import MAX_FOLLOWED, LifecycleStep, step
 from tieline_operator.reconcilers.notification.lifecycle_messages import lifecycle_message
 from tieline_operator.reconcilers.notification.messages import REASONS, Message, Place, message_of
+from tieline_operator.reconcilers.notification.reports import Report, ReportStep, report_step
 from tieline_operator.reconcilers.notification.schedules import missed_schedules
 from tieline_operator.reconcilers.notification.tracked import tracked
 from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.uniqueness import id_conflict
 
+R = TypeVar("R", bound=Report)
 _MAX_CONNECTIONS = 1000
 DEAD_RUN_WAIT = timedelta(seconds=2.5 * POLL_SECONDS)
 """How long run_dead waits for the newest dead run: two polls of the run history, and then some."""
@@ -98,8 +107,10 @@ class ObservedNotification:
     lifecycle_since: datetime | None = None
     lifecycle: LifecycleStep | None = None
     """What to report of them; None where nobody wants to know."""
-    issues: IssueStep | None = None
+    issues: ReportStep[IssueReport] | None = None
     """What is to be sent of issues; None where nobody wants to know, or nothing is known."""
+    approvals: ReportStep[ApprovalReport] | None = None
+    """The same of approvals."""
 
 
 @dataclass(eq=False)
@@ -110,6 +121,7 @@ class NotificationReconciler:
     runs: Runs = NO_RUNS
     schedules: Schedules = NO_SCHEDULES
     issues: Issues = NO_ISSUES
+    approvals: Approvals = NO_APPROVALS
     _ledgers: LedgerReader = field(default_factory=LedgerReader)
     _waiting: LRUCache[Key, datetime] = field(default_factory=lambda: LRUCache(_MAX_WAITING))
     """Since when Notifications wait for the newest dead run. A restart waits again."""
@@ -122,8 +134,8 @@ class NotificationReconciler:
         known = message_ids(observed.notification.metadata.uid, observed.notification.status.incidents)
         if observed.lifecycle is not None:
             known |= observed.lifecycle.known
-        if observed.issues is not None:
-            known |= observed.issues.known
+        for reported in (observed.issues, observed.approvals):
+            known |= reported.known if reported is not None else frozenset()
         self.deliveries.deliver(key, due_messages(observed, followed), known=known)
         return plan(observed, followed, obj)
 
@@ -149,28 +161,26 @@ class NotificationReconciler:
             lifecycle=await self._lifecycle(
                 cache, project, notification, ledgers, since=since, delivered=delivered, now=now
             ),
-            issues=self._issues(project, notification, delivered=delivered, now=now),
+            issues=_reported(
+                project,
+                notification,
+                self.issues.reports,
+                events=ISSUE_EVENTS,
+                until=notification.status.issues_until,
+                delivered=delivered,
+                now=now,
+            ),
+            approvals=_reported(
+                project,
+                notification,
+                self.approvals.reports,
+                events=APPROVAL_EVENTS,
+                until=notification.status.approvals_until,
+                delivered=delivered,
+                now=now,
+                is_current=lambda report: report.is_open(now.timestamp()),
+            ),
         )
-
-    def _issues(
-        self,
-        project: Project | None,
-        notification: Notification,
-        *,
-        delivered: Mapping[str, datetime],
-        now: datetime,
-    ) -> IssueStep | None:
-        spec, metadata = notification.spec, notification.metadata
-        events = spec.effective_events & ISSUE_EVENTS
-        if not events or project is None:
-            return None
-        reports = self.issues.reports(project.namespace, environment_id(project.id, spec.environment))
-        if reports is None:
-            return None
-        # A notification that was never changed has named the events since it was created.
-        begin = metadata.creation_timestamp if metadata.generation == 1 else None
-        until = notification.status.issues_until or begin or now.replace(microsecond=0)
-        return issue_step(metadata.uid, reports, events=events, until=until, delivered=delivered, now=now)
 
     async def _lifecycle(
         self,
@@ -250,6 +260,38 @@ class NotificationReconciler:
         return {schedule: due for schedule, due in missed.items() if schedule not in paused}
 
 
+def _reported(
+    project: Project | None,
+    notification: Notification,
+    read: Callable[[str, str], Sequence[R] | None],
+    *,
+    events: frozenset[NotificationEvent],
+    until: datetime | None,
+    delivered: Mapping[str, datetime],
+    now: datetime,
+    is_current: Callable[[R], bool] = lambda _: True,
+) -> ReportStep[R] | None:
+    """What is to be sent of the reports that ``read`` finds; None where nobody wants to know, or nothing is known."""
+    spec, metadata = notification.spec, notification.metadata
+    wanted = spec.effective_events & events
+    if not wanted or project is None:
+        return None
+    reports = read(project.namespace, environment_id(project.id, spec.environment))
+    if reports is None:
+        return None
+    # A notification that was never changed has named the events since it was created.
+    begin = metadata.creation_timestamp if metadata.generation == 1 else None
+    return report_step(
+        metadata.uid,
+        reports,
+        events=wanted,
+        until=until or begin or now.replace(microsecond=0),
+        delivered=delivered,
+        now=now,
+        is_current=is_current,
+    )
+
+
 def followed_incidents(observed: ObservedNotification, now: datetime) -> Followed:
     """What becomes of the incidents that the status holds."""
     notification = observed.notification
@@ -284,6 +326,10 @@ def due_messages(observed: ObservedNotification, followed: Followed) -> Sequence
         messages += [
             issue_message(channel=channel, uid=uid, due=one, place=place) for one in observed.issues.due
         ]
+    if observed.approvals is not None and notification.status.approvals_until:
+        messages += [
+            approval_message(channel=channel, uid=uid, due=one, place=place) for one in observed.approvals.due
+        ]
     if observed.lifecycle is None or not notification.status.lifecycle_since:
         return messages
     return messages + [
@@ -303,13 +349,25 @@ def plan(observed: ObservedNotification, followed: Followed, obj: Object) -> Pla
         events += [
             PlannedEvent(REASONS[NotificationEvent(one.event)], sentence(one)) for one in observed.issues.sent
         ]
+    if observed.approvals is not None:
+        # Who may read events may not be who may see what is asked.
+        events += [
+            PlannedEvent(REASONS[NotificationEvent(one.event)], approval_headline(one), warning=False)
+            for one in observed.approvals.sent
+        ]
     recheck = _RECHECK_SECONDS if observed.target.status is not None else None
     status: dict[str, object] = {"incidents": incidents} if incidents else {}
     creations, deletions, since = _ledger_changes(observed, obj)
     if since is not None:
         status["lifecycleSince"] = format_time(since)
-    if (until := _issues_until(observed)) is not None:
-        status["issuesUntil"] = format_time(until)
+    spec, stored = observed.notification.spec, observed.notification.status
+    for name, reported, until, wanted in (
+        ("issuesUntil", observed.issues, stored.issues_until, ISSUE_EVENTS),
+        ("approvalsUntil", observed.approvals, stored.approvals_until, APPROVAL_EVENTS),
+    ):
+        is_wanted = bool(spec.effective_events & wanted)
+        if (settled := _settled_until(reported, until, is_wanted=is_wanted)) is not None:
+            status[name] = format_time(settled)
     return Plan(
         outcome=_outcome(observed, followed),
         status=status,
@@ -317,23 +375,26 @@ def plan(observed: ObservedNotification, followed: Followed, obj: Object) -> Pla
         deletions=tuple(deletions),
         events=tuple(events),
         requeue_after=earliest(
-            followed.requeue_after, recheck, _lifecycle_delay(observed), _issues_delay(observed)
+            followed.requeue_after, recheck, _lifecycle_delay(observed), _reports_delay(observed)
         ),
     )
 
 
-def _issues_until(observed: ObservedNotification) -> datetime | None:
-    """Until when reports about issues are settled; as before while nothing is known of them."""
-    notification = observed.notification
-    if observed.issues is not None:
-        return observed.issues.until
-    is_wanted = bool(notification.spec.effective_events & ISSUE_EVENTS)
-    return notification.status.issues_until if is_wanted else None
+def _settled_until(
+    step: ReportStep[Any] | None, stored: datetime | None, *, is_wanted: bool
+) -> datetime | None:
+    """Until when reports are settled; as before while nothing is known of them."""
+    if step is not None:
+        return step.until
+    return stored if is_wanted else None
 
 
-def _issues_delay(observed: ObservedNotification) -> float | None:
+def _reports_delay(observed: ObservedNotification) -> float | None:
     """Messages are sent for what the stored status holds: when it holds where reports begin."""
-    is_first = observed.issues is not None and not observed.notification.status.issues_until
+    stored = observed.notification.status
+    is_first = (observed.issues is not None and not stored.issues_until) or (
+        observed.approvals is not None and not stored.approvals_until
+    )
     return _WRITTEN_SECONDS if is_first else None
 
 

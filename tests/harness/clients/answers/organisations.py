@@ -102,6 +102,7 @@ Event = Literal[
     "schedule_missed",
     "issue_opened",
     "issue_regressed",
+    "approval_requested",
     "connection.created",
     "connection.failed",
     "connection.needs_authorisation",

@@ -13,6 +13,7 @@ from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
 from tests.integration.api.engine_objects import ask
 from tests.unit.api.runs.run_records import record
+from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
 
 pytestmark = pytest.mark.cluster
@@ -55,3 +56,27 @@ def test_somebody_approves_and_rejects(person: Person_, admin: Client, scene: Sc
     found = {one["title"]: one for one in admin.ok("GET", "/approvals")["items"]}
     assert found["Give 7 credit?"]["answer"]["values"] == {"limit": 5000}
     assert found["Refund 480 EUR?"]["state"] == "rejected"
+
+
+def test_a_link_in_a_message_survives_signing_in_and_answers_nothing(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Refunds by link")
+    scene.runs(project, record("", "waiting", 1))
+    environment = project["environments"][0]["id"]
+    streams = EventStreams(admin.organisation, environment)
+    asked = new_id()
+    scene.apart(partial(ask, scene.engine, streams, id=asked, title="Refund 12 EUR?"))
+    ann = person(admin)
+    ann.page.context.clear_cookies()
+    ann.page.goto(f"{ann.url}/console/{admin.organisation}/approvals/{environment}/{asked}")
+    ann.page.get_by_label("Token or API key").fill(str(admin.token))
+    ann.button("Sign in").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Refund 12 EUR?")
+    path = f"/environments/{environment}/approvals/{asked}"
+    assert admin.ok("GET", path)["state"] == "open"
+    ann.finds_it_accessible()
+    ann.button("Approve").click()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Approve").click()
+    expect(ann.region("Approval Refund 12 EUR?")).to_contain_text("approved by")
+    assert admin.ok("GET", path)["state"] == "approved"

@@ -14,6 +14,7 @@ from tieline_api.console.browser_checks import HOME, has_header, is_from_elsewhe
 from tieline_api.errors import ApiError
 
 OWN = "https://tieline.example"
+ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
 def request(**headers: str) -> Any:
@@ -78,7 +79,14 @@ def test_the_header_counts_once_and_with_its_value_alone() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/console", "/console/", "/console/projects/01J?env=dev#logs", "/console/a%20b", "/console/?q=a//b"],
+    [
+        "/console",
+        "/console/",
+        "/console/projects/01J?env=dev#logs",
+        "/console/a%20b",
+        "/console/?q=a//b",
+        f"/console/{ULID}/approvals/{ULID}/{ULID}",
+    ],
 )
 def test_one_returns_to_where_one_was(path: str) -> None:
     assert local_path(path) == path

@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tieline_api.use_cases.issue_reporter import watched_environments
+from tieline_api.use_cases.report_rounds import watched_environments
 from tieline_core.identity.ids import environment_id, new_id
+from tieline_core.resources.notifications import ISSUE_EVENTS
 
 PROJECT, ORGANISATION = new_id(), new_id()
 
@@ -30,7 +31,7 @@ def watched(*notifications: Any, organisation: Any = SimpleNamespace(id=ORGANISA
         referred=lambda *_: project,
     )
     platform: Any = SimpleNamespace(cluster=cluster)
-    return {one.id: since for one, since in watched_environments(platform).items()}
+    return {one.id: since for one, since in watched_environments(platform, ISSUE_EVENTS).items()}
 
 
 def test_notifications_about_issues_count_from_the_first_one_on() -> None:

@@ -20,9 +20,11 @@ from tieline_operator.metrics import Metrics
 from tieline_operator.notifications.dispatcher import Dispatcher
 from tieline_operator.notifications.errors import DeliveryError
 from tieline_operator.reconcilers.notification.deliveries import (
+    NO_APPROVALS,
     NO_ISSUES,
     NO_RUNS,
     NO_SCHEDULES,
+    Approvals,
     Issues,
     Runs,
     Schedules,
@@ -47,6 +49,7 @@ class NotifiedCluster:
         runs: Runs = NO_RUNS,
         schedules: Schedules = NO_SCHEDULES,
         issues: Issues = NO_ISSUES,
+        approvals: Approvals = NO_APPROVALS,
     ) -> None:
         there = {(one["kind"], one["metadata"]["name"]): one for one in (*standard(), *objects)}
         self.cluster = FakeCluster(*there.values())
@@ -60,6 +63,7 @@ class NotifiedCluster:
         self._runs = runs
         self._schedules = schedules
         self._issues = issues
+        self._approvals = approvals
         self.loop = ReconcileLoop(self.cluster)
         self.restart()
 
@@ -84,6 +88,7 @@ class NotifiedCluster:
             runs=self._runs,
             schedules=self._schedules,
             issues=self._issues,
+            approvals=self._approvals,
         )
         self.loop.now = now
 

@@ -16,7 +16,12 @@ from tests.unit.operator.notifications.notified_cluster import NotifiedCluster
 from tieline_core.credentials.refusals import ANNOTATION
 from tieline_core.identity.ids import format_time, object_id
 from tieline_core.kubernetes import resources as r
-from tieline_core.resources.notifications import FAILURE_EVENTS, LIFECYCLE_EVENTS, NotificationEvent
+from tieline_core.resources.notifications import (
+    APPROVAL_EVENTS,
+    FAILURE_EVENTS,
+    LIFECYCLE_EVENTS,
+    NotificationEvent,
+)
 from tieline_operator.notifications.dispatcher import MAX_OF_CHANNEL
 from tieline_operator.notifications.errors import DeliveryError
 from tieline_operator.notifications.slack import payload as slack_payload
@@ -237,8 +242,9 @@ async def test_people_can_read_it() -> None:
 
 
 def test_without_events_nothing_but_what_is_wrong_is_reported() -> None:
-    assert frozenset(NotificationEvent) == FAILURE_EVENTS | LIFECYCLE_EVENTS
-    assert not FAILURE_EVENTS & LIFECYCLE_EVENTS
+    named = LIFECYCLE_EVENTS | APPROVAL_EVENTS
+    assert frozenset(NotificationEvent) == FAILURE_EVENTS | named
+    assert not FAILURE_EVENTS & named
 
 
 BEGIN = datetime(2026, 11, 25, 12, tzinfo=UTC)
