@@ -48,6 +48,7 @@ def test_every_replica_and_one_that_lost_its_disk_answer_the_same(
         (tmp_path / name).mkdir()
         with Server(api_kubeconfig, **of_engine(engine, tmp_path / name)) as replica:
             client = Client(replica.url, deployed.client.token, deployed.client.organisation)
+            eventually("the runs are read", lambda client=client: client("GET", path).status == 200)
             assert client.ok("GET", path) == expected
             assert client.ok("GET", f"{deployed.path}/{runs[0]}")["input"] == {"id": 1}
 
