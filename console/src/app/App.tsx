@@ -99,9 +99,9 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
           <Route path="/:o/runs" component={RunsPage} />
           <Route path="/:o/issues" component={IssuesPage} />
           <Route path="/:o/approvals" component={ApprovalsPage} />
-          <Route path="/:o/approvals/:environment/:approval">
-            {({ environment, approval }) => (
-              <ApprovalPage key={approval} environment={environment} approval={approval} />
+          <Route path="/:o/approvals/:environmentId/:approval">
+            {({ environmentId, approval }) => (
+              <ApprovalPage key={approval} environment={environmentId} approval={approval} />
             )}
           </Route>
           <Route path="/:o/projects/:project/issues/:issue">

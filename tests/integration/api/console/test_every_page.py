@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,9 +17,12 @@ from tests.harness.console.chromium import SIZE
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
+from tests.integration.api.engine_objects import ask
 from tests.integration.api.objects import activate, connect, make_system, make_template
 from tests.integration.api.resources.test_connectors import import_into
+from tests.unit.api.runs.run_records import record
 from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import EventStreams
 
 pytestmark = pytest.mark.cluster
 
@@ -58,10 +62,18 @@ def places(admin: Client, scene: Scene) -> dict[str, str]:
         "paths": {"/stock": {"get": {"operationId": "stock", "responses": {"200": {"description": "All"}}}}},
     }
     assert import_into(admin, connector, json.dumps(depot).encode(), "one").status == 201
+    scene.runs(project, record("", "waiting", 1))
+    environment, approval = project["environments"][0]["id"], new_id()
+    streams = EventStreams(admin.organisation, environment)
+    scene.apart(
+        partial(ask, scene.engine, streams, id=approval, title="Refund 480 EUR?", details={"order": 7})
+    )
     (issue,) = admin.ok("GET", f"/projects/{project['id']}/issues")["items"]
     return {
         "project": project["id"],
         "environment": project["environments"][0]["name"],
+        "environmentId": environment,
+        "approval": approval,
         "release": "1",
         "run": run,
         "issue": issue["id"],
