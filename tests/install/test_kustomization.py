@@ -52,12 +52,13 @@ def test_a_kustomization_is_applied_over_the_previous_release_and_removed_as_the
         # this release writes once is in the changelog.
         _apply(kubectl, this, {**this.images, "runtime": runtime}, tmp_path / "this")
         eventually("pods with credentials for the engine", lambda: rolled_for_the_engine(tenant))
-        settled(kubectl)
         kubectl(
             *("rollout", "status", "statefulset/tieline-engine", "--timeout=120s"),
             namespace=PLATFORM_NAMESPACE,
             timeout=150,
         )
+        # The operator writes once more what it reads of an engine that is back.
+        settled(kubectl)
 
         before = written(kubectl, tenant.namespace)
         removal = _commands("^kubectl delete (namespace|clusterroles)")
