@@ -223,7 +223,7 @@ groups = st.fixed_dictionaries(dict.fromkeys(NAMES, graphs))
 
 
 def has_meaning(graph: dict[str, Any]) -> bool:
-    """Whether no schema is itself without a value in between: what such a one allows is up to the depth of the stack."""
+    """Whether no schema is itself without a value in between: what one allows depends on the depth of the stack."""
 
     def same_value(schema: Any) -> Iterator[str]:
         if "$ref" in schema:
