@@ -90,7 +90,9 @@ def test_a_role_for_one_environment_scales_that_alone(
     }
     acting.kubectl("create", "-f", "-", namespace=acting.namespace, stdin=json.dumps(role))
     acting.run("create", "rolebinding", "scale-staging", "--role=scale-staging", "--user=ann")
-    acting.run("scale", "environment", "roles.staging", "--replicas=2", "--as=ann")
+    scale = ("scale", "environment", "roles.staging", "--replicas=2", "--as=ann")
+    # The API server learns of a RoleBinding a moment after it has stored it.
+    eventually("ann may scale staging", lambda: acting.run(*scale))
     refused = acting.kubectl(
         *("scale", "environment", "roles.production", "--replicas=2", "--as=ann"),
         namespace=acting.namespace,
