@@ -47,19 +47,19 @@ FAST = (
     ("tests/unit", *(f"--ignore={folder}" for folder in _HALF), "-m", "fast"),
 )
 API = ("tests/integration/api",)
-_BEFORE_PLATFORM = tuple(f"tests/integration/{folder}" for folder in ("manifests", "monitoring", "traces"))
-"""On the platform's cluster, so that the sessions take about as long as each other."""
-PLATFORM = (*_BEFORE_PLATFORM, "tests/e2e")
+_EVENING_OUT = tuple(f"tests/integration/{folder}" for folder in ("manifests", "monitoring", "traces"))
+"""Beside what needs a cluster least, so that the sessions take about as long as each other."""
+PLATFORM = ("tests/e2e",)
 _INTEGRATION = (path for path in (ROOT / "tests/integration").iterdir() if path.is_dir())
 _BESIDE = sorted(
     {f"tests/integration/{path.name}" for path in _INTEGRATION if path.name != "__pycache__"}
-    - {*API, *_BEFORE_PLATFORM}
+    - {*API, *_EVENING_OUT}
 )
 OTHERS = (*SLOW, "tests/cluster", "tests/install", "examples")
 BESIDE: Mapping[str, Sequence[str]] = {
     "REST API": API,
     "Operator, engine and others on a cluster": _BESIDE,
-    "Clusters, installation and slow unit tests": OTHERS,
+    "Clusters, installation and slow unit tests": (*OTHERS, *_EVENING_OUT),
 }
 """The sessions beside the one that deploys the platform, by what they are called in the output."""
 
@@ -86,7 +86,7 @@ def _all(more: Sequence[str]) -> int:
     # On a cluster that is given there is room for one session beside those that need none.
     given = "TIELINE_TEST_CONTEXT" in os.environ
     beside = {"Clusters, installation and slow unit tests": OTHERS} if given else BESIDE
-    platform = (*API, *PLATFORM, *_BESIDE) if given else PLATFORM
+    platform = (*API, *_EVENING_OUT, *PLATFORM, *_BESIDE) if given else PLATFORM
     print(f"\nBeside what follows run: {'; '.join(beside)}\n", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
