@@ -74,7 +74,7 @@ def test_a_role_for_one_environment_scales_that_alone(
     environments = [{"name": "staging", "version": "latest"}, {"name": "production", "version": "latest"}]
     acting.apply("Project", "roles", {**project_spec(), "environments": environments})
     for name in ("staging", "production"):
-        the_environment(acting, f"roles.{name}", "draft")
+        eventually(f"the Environment of {name}", lambda name=name: acting.get("environment", f"roles.{name}"))
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
