@@ -41,12 +41,12 @@ _NOT_FOUND_CODE = 404
 
 @dataclass(frozen=True)
 class Pending:
-    """Messages of a stream that a consumer has not been told to be done."""
+    """Messages of a stream that a consumer has not acknowledged."""
 
     waiting: int = 0
-    """Not handed out yet."""
+    """Not delivered yet."""
     taken: int = 0
-    """Handed out."""
+    """Delivered."""
 
 
 class EngineRequests(ABC):
@@ -84,28 +84,25 @@ class EngineRequests(ABC):
 
     async def stream_info(self, stream: str) -> Mapping[str, Any] | None:
         """What JetStream says of a stream, None where there is none. Raises as ``ask``."""
-        found: dict[str, Any] = json.loads((await self.request(f"$JS.API.STREAM.INFO.{stream}")).data)
+        return await self._info(f"STREAM.INFO.{stream}")
+
+    async def pending(self, stream: str) -> Pending:
+        """What pods have not acknowledged of a stream; nothing where there is no stream. Raises as ``ask``."""
+        try:
+            found = await self._info(f"CONSUMER.INFO.{stream}.{PODS}")
+        except NoStreamError:
+            found = None
+        if found is None:
+            return Pending()
+        return Pending(waiting=int(found["num_pending"]), taken=int(found["num_ack_pending"]))
+
+    async def _info(self, what: str) -> Mapping[str, Any] | None:
+        found: dict[str, Any] = json.loads((await self.request(f"$JS.API.{what}")).data)
         if error := found.get("error"):
             if error.get("code") == _NOT_FOUND_CODE:
                 return None
             raise EngineUnavailableError
         return found
-
-    async def pending(self, stream: str) -> "Pending":
-        """What the consumer of the environment's pods has of a stream; nothing where there is no stream.
-
-        Raises as ``ask``.
-        """
-        try:
-            answer = await self.request(f"$JS.API.CONSUMER.INFO.{stream}.{PODS}")
-        except NoStreamError:
-            return Pending()
-        found: dict[str, Any] = json.loads(answer.data)
-        if error := found.get("error"):
-            if error.get("code") == _NOT_FOUND_CODE:
-                return Pending()
-            raise EngineUnavailableError
-        return Pending(waiting=int(found["num_pending"]), taken=int(found["num_ack_pending"]))
 
     async def subjects(self, stream: str, subjects: str) -> Collection[str]:
         """The subjects of a stream's messages, of those with wildcards: 100,000 at most. None where there is no stream.

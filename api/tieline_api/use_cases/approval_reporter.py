@@ -1,6 +1,5 @@
 """Reports approvals that runs ask for, for the operator, which notifies about them."""
 
-import logging
 from collections.abc import Collection
 
 from tieline_api.runs.approval_reports import (
@@ -19,8 +18,6 @@ from tieline_core.engine.state_streams import StatePlace
 from tieline_core.resources.notifications import APPROVAL_EVENTS
 from tieline_protocol.run_records import ENDED
 
-logger = logging.getLogger("tieline.approvals")
-
 _NANOSECONDS = 1_000_000_000
 
 
@@ -38,7 +35,7 @@ class ApprovalReporter(Reporter):
         )
         key = ledger_key(environment.organisation, environment.id)
         stored = await self._platform.documents.get(key)
-        ledger = _parsed(stored.text) if stored else None
+        ledger = self._parsed(stored, ApprovalLedger.parse)
         if ledger is None:
             await self._replace(key, stored, first_ledger(watch).content())
             return 0
@@ -89,12 +86,3 @@ class ApprovalReporter(Reporter):
 def ledger_key(organisation: str, environment: str) -> DocumentKey:
     """Where it is kept which approvals of an environment were reported."""
     return ledger_at(StatePlace.of_approval_reports(organisation, environment), KEY)
-
-
-def _parsed(content: bytes) -> ApprovalLedger | None:
-    """None where it cannot be read: then all that is there counts as reported."""
-    try:
-        return ApprovalLedger.parse(content)
-    except ValueError:
-        logger.warning("Cannot read which approvals were reported: those that are there count as reported")
-        return None

@@ -3,7 +3,6 @@
 Every replica looks at its own index.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 
 from tieline_api.conversion.projects import version_name
@@ -15,8 +14,6 @@ from tieline_api.views.issue_lookup import version_age
 from tieline_core.engine.issue_reports import KEY, IssueLedger
 from tieline_core.engine.state_streams import StatePlace
 from tieline_core.resources.notifications import ISSUE_EVENTS
-
-logger = logging.getLogger("tieline.issues")
 
 MAX_ISSUES = 500
 """Of an environment, those that failed last are looked at."""
@@ -35,7 +32,7 @@ class IssueReporter(Reporter):
         issues = await self._issues(environment, now)
         key = ledger_key(environment.organisation, environment.id)
         stored = await self._platform.documents.get(key)
-        ledger = _parsed(stored.text) if stored else None
+        ledger = self._parsed(stored, IssueLedger.parse)
         watch = Watch(
             since=since,
             now=now,
@@ -70,12 +67,3 @@ class IssueReporter(Reporter):
 def ledger_key(organisation: str, environment: str) -> DocumentKey:
     """Where it is kept what was reported of an environment."""
     return ledger_at(StatePlace.of_issue_reports(organisation, environment), KEY)
-
-
-def _parsed(content: bytes) -> IssueLedger | None:
-    """None where it cannot be read: then all that is there counts as reported."""
-    try:
-        return IssueLedger.parse(content)
-    except ValueError:
-        logger.warning("Cannot read which issues were reported: those that are there count as reported")
-        return None

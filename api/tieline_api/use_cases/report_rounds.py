@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from tieline_api.dependencies import Dependencies
 from tieline_api.errors import ApiError
@@ -21,6 +22,8 @@ from tieline_core.engine.state_streams import StatePlace
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.objects import ObjectView
 from tieline_core.resources.notifications import FAILURE_EVENTS, NotificationEvent
+
+L = TypeVar("L")
 
 logger = logging.getLogger("tieline.reports")
 
@@ -100,6 +103,16 @@ class Reporter(ABC):
     @abstractmethod
     async def _report_environment(self, environment: WatchedEnvironment, since: int) -> int:
         """Writes what is to be reported of an environment; returns how many reports. ``since`` is in nanoseconds."""
+
+    def _parsed(self, stored: Document | None, parse: Callable[[bytes], L]) -> L | None:
+        """A stored ledger; None where there is none that can be read. Then all that is there counts as reported."""
+        try:
+            return parse(stored.text) if stored else None
+        except ValueError:
+            logger.warning(
+                "Cannot read which %s were reported: those that are there count as reported", self.what
+            )
+            return None
 
     async def _replace(
         self, key: DocumentKey, stored: Document | None, content: Mapping[str, object]

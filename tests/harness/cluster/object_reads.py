@@ -6,21 +6,21 @@ busy machine takes from what is waited for.
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import json
 import ssl
-import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import urllib3
-import yaml
 
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as known
+from tieline_core.kubernetes.kubeconfig import connection
 
 _AT_ONCE = 16
 _TIMEOUT = urllib3.Timeout(connect=10, read=60)
@@ -28,7 +28,7 @@ _NOT_OF_THE_API = frozenset({"secret_type", "object_name", "service"})
 
 
 class UnreadableError(Exception):
-    """Only kubectl can read this: another form of arguments, kind or account."""
+    """Only kubectl can read this: another form of arguments, another kind, or a server behind a proxy."""
 
 
 def read(kubeconfig: Path, context: str | None, what: tuple[str, ...], namespace: str | None) -> Any:
@@ -102,36 +102,14 @@ class _Server:
 
 @lru_cache(maxsize=16)
 def _server(kubeconfig: Path, _changed: int, context: str | None) -> _Server:
-    content = yaml.load(kubeconfig.read_text(), yaml.CSafeLoader)
-    chosen = _named(content, "contexts", context or content.get("current-context"))["context"]
-    cluster = _named(content, "clusters", chosen["cluster"])["cluster"]
-    user = _named(content, "users", chosen["user"])["user"]
-    tls = ssl.create_default_context()
-    if cluster.get("insecure-skip-tls-verify"):
+    # In a thread, because tests may have a loop of their own.
+    with ThreadPoolExecutor(1) as thread:
+        url, tls, authorization = thread.submit(asyncio.run, _connected(kubeconfig, context)).result()
+    return _Server(url, tls, {"Authorization": authorization} if authorization else {})
+
+
+async def _connected(kubeconfig: Path, context: str | None) -> tuple[str, ssl.SSLContext, str | None]:
+    found = await connection(kubeconfig=kubeconfig, context=context)
+    if isinstance(found.tls, bool) or found.proxy or found.server_hostname:
         raise UnreadableError
-    tls.load_verify_locations(cadata=_data(cluster, "certificate-authority", kubeconfig).decode())
-    headers = {}
-    if "token" in user:
-        headers["Authorization"] = f"Bearer {user['token']}"
-    else:
-        with tempfile.NamedTemporaryFile() as pair:
-            parts = [_data(user, f"client-{part}", kubeconfig) for part in ("certificate", "key")]
-            pair.write(b"\n".join(parts))
-            pair.flush()
-            tls.load_cert_chain(pair.name)
-    return _Server(cluster["server"], tls, headers)
-
-
-def _named(content: Mapping[str, Any], kind: str, name: str) -> Any:
-    for item in content.get(kind) or ():
-        if item["name"] == name:
-            return item
-    raise UnreadableError
-
-
-def _data(found: Mapping[str, str], name: str, kubeconfig: Path) -> bytes:
-    if f"{name}-data" in found:
-        return base64.b64decode(found[f"{name}-data"])
-    if name in found:
-        return (kubeconfig.parent / found[name]).read_bytes()
-    raise UnreadableError
+    return found.url, found.tls, await found.authorization()
