@@ -29,7 +29,7 @@ HOLD_SECONDS = 30.0
 """How long a request is held until a pod is ready: many senders give up after this."""
 BODY_SECONDS = 30.0
 ANSWER_SECONDS = 2 * TIMEOUT_SECONDS
-"""How long passing on may take, until the caller has the whole answer: it keeps its place among those that are held."""
+"""Seconds until the caller has the pod's whole answer. Until then the request counts as one that is held."""
 POD_PORT = 8080
 _CONNECT_SECONDS = 3.0
 _PIECE = 64 * 1024

@@ -10,7 +10,8 @@ from tieline_api.conversion.projects import environment_item, environment_status
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.identity.names import workload_name
 from tieline_core.objects import ObjectView
-from tieline_core.resources.projects import Scaling, merged_fields
+from tieline_core.resources.projects import merged_fields
+from tieline_core.resources.scaling import Scaling
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.objects import ObjectView
 from tieline_core.resources.projects import (
     DEFAULT_ENVIRONMENT,
-    DEFAULT_IDLE_AFTER,
-    DEFAULT_MIN,
     EnvironmentState,
     merged_fields,
 )
+from tieline_core.resources.scaling import Scaling
 
 Pairs = Iterable[tuple[str, bytes]]
 Versions = Callable[[str], ObjectView | None]
@@ -264,9 +263,8 @@ def _config(project: ObjectView, item: ObjectView, scale: Scale) -> rest.Environ
 def _scaling(found: ObjectView | None) -> rest.EffectiveScaling | None:
     if not found:
         return None
-    return rest.EffectiveScaling(
-        min=found.get("min", DEFAULT_MIN), idle_after=found.get("idleAfter") or DEFAULT_IDLE_AFTER
-    )
+    scaling = Scaling.model_validate(found)
+    return rest.EffectiveScaling(min=scaling.effective_min, idle_after=scaling.effective_idle_after)
 
 
 def _variables(runtime: ObjectView, item: ObjectView) -> list[rest.EffectiveEnvVariable]:

@@ -30,7 +30,7 @@ _AWAY_SECONDS = 5.0
 _ORGANISATIONS = 10_000
 _NUMBER, _TAKEN, _AT = "window", "taken", "at"
 _OLD_SECONDS = 5.0
-"""The age, by the clocks of two replicas, at which a window is over that somebody finds: clocks differ by less."""
+"""A stored window of this age, by the clocks of two replicas, is over. Their clocks differ by less."""
 
 
 @dataclass
@@ -192,7 +192,7 @@ class RateQuotas:
 
 
 def _parsed(found: SharedState) -> tuple[int, int, float]:
-    """The number of the window, what is taken of it, and when somebody took last (seconds since 1970)."""
+    """The number of the window, what is taken of it, and when it was last counted (seconds since 1970)."""
     if not found.content:
         return 0, 0, 0.0
     content = json.loads(found.content)

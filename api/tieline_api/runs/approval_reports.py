@@ -1,8 +1,8 @@
 """Which approvals of an environment are to be reported now: each once, while it is open. Pure.
 
 What was reported is in a ledger, so any replica can go on with it. An approval that is closed is taken out of the
-reports, so that a message about it that was not sent yet is not sent. What was asked before somebody wanted to know is
-not reported: ids of approvals begin with the time.
+reports, so that a message about it that was not sent yet is not sent. Approvals that are
+older than the notification are not reported: their ids begin with the time.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -38,7 +38,7 @@ _FORGET_SECONDS = 3600
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """An environment whose approvals somebody wants to know. Times are seconds since 1970."""
+    """An environment with a notification about approvals. Times are seconds since 1970."""
 
     since: float
     now: float
@@ -117,12 +117,12 @@ def _with_fresh(ledger: ApprovalLedger, fresh: Sequence[Approval], watch: Watch)
     report = ApprovalReport(
         at=at, total=len(fresh), approvals=tuple(_named(one) for one in named), console=watch.console
     )
-    told = {one.id: Asked(_seconds(one.until), at) for one in fresh}
+    reported = {one.id: Asked(_seconds(one.until), at) for one in fresh}
     return ledger.model_copy(
         update={
             "reports": (*ledger.reports, report)[-MAX_REPORTS:],
             "last": at,
-            "asked": {**ledger.asked, **told},
+            "asked": {**ledger.asked, **reported},
         }
     )
 

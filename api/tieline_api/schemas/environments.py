@@ -7,8 +7,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringC
 
 from tieline_api.schemas.base import MaybeId, Query, Rest
 from tieline_api.schemas.projects import MAX_WAIT_SECONDS, DeployReason, EnvironmentId, EnvVariable
-from tieline_core.resources.projects import MAX_ENV, MAX_REPLICAS, MIN_IDLE_SECONDS
-from tieline_protocol.request_limits import PER, seconds_of
+from tieline_core.resources.projects import MAX_ENV, MAX_REPLICAS
+from tieline_core.resources.scaling import MIN_IDLE_SECONDS, IdleAfter, MinPods
+from tieline_protocol.request_limits import seconds_of
 
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _MAX_QUANTITY = 32
@@ -134,11 +135,9 @@ class DeploymentSpecUpdate(Rest):
 class ScalingUpdate(Rest):
     """Whether an environment without work keeps pods."""
 
-    min: Annotated[int, Field(ge=0, le=1)] | None = None
+    min: MinPods | None = None
     """Minimum number of pods. 0: the environment sleeps while it has no work."""
-    idle_after: (
-        Annotated[str, StringConstraints(max_length=64, pattern=PER), AfterValidator(_idle_after)] | None
-    ) = None
+    idle_after: Annotated[IdleAfter, AfterValidator(_idle_after)] | None = None
     """Time without work after which it sleeps: an integer with s, m or h, 10s to 24h."""
 
 

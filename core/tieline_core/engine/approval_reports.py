@@ -43,7 +43,7 @@ class _Stored(BaseModel):
 
 
 class ReportedApproval(_Stored):
-    """An approval, as people are told of it."""
+    """An approval, as messages show it."""
 
     id: Id
     run: Id

@@ -26,7 +26,7 @@ from tieline_core.resources.fields import (
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind, display_name
 from tieline_core.resources.placement import Placement
 from tieline_core.resources.releases import MAX_RELEASES, DeployNote, Release, RolloutState
-from tieline_protocol.request_limits import PER, seconds_of
+from tieline_core.resources.scaling import Scaling
 
 LATEST = "latest"
 DEFAULT_ENVIRONMENT = "production"
@@ -35,9 +35,6 @@ MAX_REPLICAS = 50
 MAX_ENV = 64
 ENV_NAME_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*$"
 RESERVED_ENV = "TIELINE_"
-DEFAULT_MIN = 1
-DEFAULT_IDLE_AFTER = "10m"
-MIN_IDLE_SECONDS = 10
 
 ConfigMapKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 
@@ -179,35 +176,6 @@ class EnvVar(Shape):
     """The value. Everyone who can read the project can read it: use valueFrom for secrets."""
     value_from: EnvVarSource | None = None
     """Source of the value, instead of value."""
-
-
-class Scaling(Shape):
-    """Whether an environment without work keeps pods."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            (
-                f"!has(self.idleAfter) || !self.idleAfter.matches('{PER}') || "
-                "(duration(self.idleAfter) >= duration('10s') && duration(self.idleAfter) <= duration('24h'))",
-                "idleAfter is 10s to 24h",
-            )
-        )
-    )
-
-    min: Annotated[int, Field(ge=0, le=1)] | None = None
-    """Minimum number of pods. 0: the environment sleeps, without pods, while it has no work. Default: 1."""
-    idle_after: Annotated[str, StringConstraints(max_length=64, pattern=PER)] | None = None
-    """Time without work after which it sleeps: an integer with s, m or h. At least 10s. Default: 10m."""
-
-    @property
-    def may_sleep(self) -> bool:
-        """Whether it has no pods while it has no work."""
-        return self.min == 0
-
-    @property
-    def idle_seconds(self) -> int:
-        """Seconds without work after which it sleeps."""
-        return seconds_of(self.idle_after or DEFAULT_IDLE_AFTER)
 
 
 class Runtime(Placement):

@@ -216,7 +216,7 @@ class EventSettlement:
         """Somebody, or an event, has cancelled the run."""
         attempt.decided = True
         error = _cancelled_by(attempt)
-        # That an event cancels runs is what the code says; somebody who does so may want to see it.
+        # The code asks for cancellation by events. One by a person deserves a warning.
         level = logging.WARNING if error is None else logging.INFO
         logger.log(level, "%s was cancelled%s", attempt.what, f": {error}" if error else "")
         await self._end(attempt, "cancelled", error)

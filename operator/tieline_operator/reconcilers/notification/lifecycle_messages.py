@@ -37,12 +37,11 @@ class LifecycleMessage(Message):
     @property
     def text(self) -> str:
         """The message for people."""
-        place, tracked = self.place, self.tracked
+        tracked = self.tracked
         lines = [
             self.title,
             "",
-            f"Project: {place.project_title} ({place.namespace}/{place.project})",
-            f"Environment: {place.environment}",
+            *self.place.lines,
             f"{tracked.subject.capitalize()}: {tracked.id}",
         ]
         if tracked.external_id:
@@ -62,12 +61,10 @@ class LifecycleMessage(Message):
 
     def payload(self) -> dict[str, Any]:
         """The body of a webhook: ``type``, ``timestamp`` and ``data``, as Standard Webhooks recommends."""
-        place, tracked = self.place, self.tracked
+        tracked = self.tracked
         data: dict[str, Any] = {
             "event": str(self.event),
-            "organisationId": place.organisation_id,
-            "project": {"id": place.project_id, "name": place.project_title},
-            "environment": {"id": place.environment_id, "name": place.environment},
+            **self.place.to_dict(),
             str(tracked.subject): {"id": tracked.id},
         }
         if tracked.user_id:

@@ -38,6 +38,22 @@ class Place:
     environment: str
     environment_id: str
 
+    @property
+    def lines(self) -> list[str]:
+        """The project and the environment, for people."""
+        return [
+            f"Project: {self.project_title} ({self.namespace}/{self.project})",
+            f"Environment: {self.environment}",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "organisationId": self.organisation_id,
+            "project": {"id": self.project_id, "name": self.project_title},
+            "environment": {"id": self.environment_id, "name": self.environment},
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
@@ -75,12 +91,10 @@ class Message:
     @property
     def text(self) -> str:
         """The message for people."""
-        place = self.place
         lines = [
             self.title,
             "",
-            f"Project: {place.project_title} ({place.namespace}/{place.project})",
-            f"Environment: {place.environment}",
+            *self.place.lines,
             f"Since: {format_time(self.since)}",
         ]
         if self.ended_at:
@@ -128,7 +142,6 @@ class Message:
 
     def payload(self) -> dict[str, Any]:
         """The body of a webhook: ``type``, ``timestamp`` and ``data``, as Standard Webhooks recommends."""
-        place = self.place
         moment = self.ended_at if self.phase is Phase.RESOLVED and self.ended_at else self.since
         data: dict[str, Any] = {
             "event": str(self.event),
@@ -136,9 +149,7 @@ class Message:
             "title": self.title,
             "message": self.sentence,
             "since": format_time(self.since),
-            "organisationId": place.organisation_id,
-            "project": {"id": place.project_id, "name": place.project_title},
-            "environment": {"id": place.environment_id, "name": place.environment},
+            **self.place.to_dict(),
             "nextStep": self.next_step,
             "command": self.command,
             "path": self.path,

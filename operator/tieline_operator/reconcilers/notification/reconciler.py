@@ -1,9 +1,8 @@
 """Notification: what is wrong in the environment, and what to report."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
@@ -73,13 +72,12 @@ from tieline_operator.reconcilers.notification.ledger import LedgerReader, ledge
 from tieline_operator.reconcilers.notification.lifecycle import MAX_FOLLOWED, LifecycleStep, step
 from tieline_operator.reconcilers.notification.lifecycle_messages import lifecycle_message
 from tieline_operator.reconcilers.notification.messages import REASONS, Message, Place, message_of
-from tieline_operator.reconcilers.notification.reports import Report, ReportStep, report_step
+from tieline_operator.reconcilers.notification.reports import ReportStep, reports_due, settled_until
 from tieline_operator.reconcilers.notification.schedules import missed_schedules
 from tieline_operator.reconcilers.notification.tracked import tracked
 from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.uniqueness import id_conflict
 
-R = TypeVar("R", bound=Report)
 _MAX_CONNECTIONS = 1000
 DEAD_RUN_WAIT = timedelta(seconds=2.5 * POLL_SECONDS)
 """How long run_dead waits for the newest dead run: two polls of the run history, and then some."""
@@ -161,7 +159,7 @@ class NotificationReconciler:
             lifecycle=await self._lifecycle(
                 cache, project, notification, ledgers, since=since, delivered=delivered, now=now
             ),
-            issues=_reported(
+            issues=reports_due(
                 project,
                 notification,
                 self.issues.reports,
@@ -170,7 +168,7 @@ class NotificationReconciler:
                 delivered=delivered,
                 now=now,
             ),
-            approvals=_reported(
+            approvals=reports_due(
                 project,
                 notification,
                 self.approvals.reports,
@@ -260,38 +258,6 @@ class NotificationReconciler:
         return {schedule: due for schedule, due in missed.items() if schedule not in paused}
 
 
-def _reported(
-    project: Project | None,
-    notification: Notification,
-    read: Callable[[str, str], Sequence[R] | None],
-    *,
-    events: frozenset[NotificationEvent],
-    until: datetime | None,
-    delivered: Mapping[str, datetime],
-    now: datetime,
-    is_current: Callable[[R], bool] = lambda _: True,
-) -> ReportStep[R] | None:
-    """What is to be sent of the reports that ``read`` finds; None where nobody wants to know, or nothing is known."""
-    spec, metadata = notification.spec, notification.metadata
-    wanted = spec.effective_events & events
-    if not wanted or project is None:
-        return None
-    reports = read(project.namespace, environment_id(project.id, spec.environment))
-    if reports is None:
-        return None
-    # A notification that was never changed has named the events since it was created.
-    begin = metadata.creation_timestamp if metadata.generation == 1 else None
-    return report_step(
-        metadata.uid,
-        reports,
-        events=wanted,
-        until=until or begin or now.replace(microsecond=0),
-        delivered=delivered,
-        now=now,
-        is_current=is_current,
-    )
-
-
 def followed_incidents(observed: ObservedNotification, now: datetime) -> Followed:
     """What becomes of the incidents that the status holds."""
     notification = observed.notification
@@ -366,7 +332,7 @@ def plan(observed: ObservedNotification, followed: Followed, obj: Object) -> Pla
         ("approvalsUntil", observed.approvals, stored.approvals_until, APPROVAL_EVENTS),
     ):
         is_wanted = bool(spec.effective_events & wanted)
-        if (settled := _settled_until(reported, until, is_wanted=is_wanted)) is not None:
+        if (settled := settled_until(reported, until, is_wanted=is_wanted)) is not None:
             status[name] = format_time(settled)
     return Plan(
         outcome=_outcome(observed, followed),
@@ -378,15 +344,6 @@ def plan(observed: ObservedNotification, followed: Followed, obj: Object) -> Pla
             followed.requeue_after, recheck, _lifecycle_delay(observed), _reports_delay(observed)
         ),
     )
-
-
-def _settled_until(
-    step: ReportStep[Any] | None, stored: datetime | None, *, is_wanted: bool
-) -> datetime | None:
-    """Until when reports are settled; as before while nothing is known of them."""
-    if step is not None:
-        return step.until
-    return stored if is_wanted else None
 
 
 def _reports_delay(observed: ObservedNotification) -> float | None:

@@ -49,12 +49,10 @@ class ReportMessage(Message, ABC):
     @property
     def text(self) -> str:
         """The message for people."""
-        place = self.place
         lines = [
             self.title,
             "",
-            f"Project: {place.project_title} ({place.namespace}/{place.project})",
-            f"Environment: {place.environment}",
+            *self.place.lines,
         ]
         for one in (*self.listed, *([self.omitted] if self.omitted else ())):
             lines += ["", one_line(one.text), f"  {one.link}"]
@@ -63,14 +61,11 @@ class ReportMessage(Message, ABC):
 
     def payload(self) -> dict[str, Any]:
         """The body of a webhook: ``type``, ``timestamp`` and ``data``, as Standard Webhooks recommends."""
-        place = self.place
         data: dict[str, Any] = {
             "event": str(self.event),
             "title": self.title,
             "message": self.sentence,
-            "organisationId": place.organisation_id,
-            "project": {"id": place.project_id, "name": place.project_title},
-            "environment": {"id": place.environment_id, "name": place.environment},
+            **self.place.to_dict(),
             **self.details(),
             "nextStep": self.next_step,
             "command": self.command,

@@ -8,8 +8,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from tieline_core.identity.ids import environment_id
+from tieline_core.resources import Notification, Project
 from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.reconcilers.notification.incidents import GIVE_UP_SECONDS
 
@@ -83,6 +85,50 @@ def report_step(
     return ReportStep(
         until=until, due=due, sent=sent, known=frozenset(_message_id(uid, report) for report in left)
     )
+
+
+def reports_due(
+    project: Project | None,
+    notification: Notification,
+    read: Callable[[str, str], Sequence[R] | None],
+    *,
+    events: frozenset[NotificationEvent],
+    until: datetime | None,
+    delivered: Mapping[str, datetime],
+    now: datetime,
+    is_current: Callable[[R], bool] = lambda _: True,
+) -> ReportStep[R] | None:
+    """What a Notification sends of the reports that ``read`` finds.
+
+    None where it does not name their events, or nothing is known of them.
+    """
+    spec, metadata = notification.spec, notification.metadata
+    wanted = spec.effective_events & events
+    if not wanted or project is None:
+        return None
+    reports = read(project.namespace, environment_id(project.id, spec.environment))
+    if reports is None:
+        return None
+    # A notification that was never changed has named the events since it was created.
+    begin = metadata.creation_timestamp if metadata.generation == 1 else None
+    return report_step(
+        metadata.uid,
+        reports,
+        events=wanted,
+        until=until or begin or now.replace(microsecond=0),
+        delivered=delivered,
+        now=now,
+        is_current=is_current,
+    )
+
+
+def settled_until(
+    step: ReportStep[Any] | None, stored: datetime | None, *, is_wanted: bool
+) -> datetime | None:
+    """Until when reports are settled; as before while nothing is known of them."""
+    if step is not None:
+        return step.until
+    return stored if is_wanted else None
 
 
 def moment_of(report: Report) -> datetime:

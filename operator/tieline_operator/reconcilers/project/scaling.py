@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tieline_core.resources.projects import Scaling
+from tieline_core.resources.scaling import Scaling
 from tieline_operator.engine.environment_work import EnvironmentWork
 
 WAKE_AHEAD = timedelta(seconds=30)

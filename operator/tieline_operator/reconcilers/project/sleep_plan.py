@@ -7,8 +7,9 @@ from datetime import datetime
 from tieline_core.identity.ids import parse_time
 from tieline_core.identity.names import ACTIVE_ANNOTATION, REPORTED_ANNOTATION
 from tieline_core.kubernetes import resources as r
-from tieline_core.resources.projects import EnvironmentSpec, Scaling
+from tieline_core.resources.projects import EnvironmentSpec
 from tieline_core.resources.releases import RolloutState
+from tieline_core.resources.scaling import Scaling
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
 from tieline_operator.reconcilers.project.scaling import ObservedWork, Sleep, decide
 from tieline_operator.workload.inputs import Workload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,8 @@ from tieline_protocol.events import EventMetadata
 pytestmark = pytest.mark.cluster
 
 
-def event(**fields: object) -> EventMetadata:
-    return EventMetadata(run=new_id(), kind="event", task="order.created", queued_at=time.time(), **fields)  # type: ignore[arg-type]
+def event(**fields: Any) -> EventMetadata:
+    return EventMetadata(run=new_id(), kind="event", task="order.created", queued_at=time.time(), **fields)
 
 
 def test_what_more_pods_could_run_is_counted(deployed: Deployed) -> None:

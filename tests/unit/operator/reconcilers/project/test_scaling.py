@@ -13,7 +13,7 @@ from tests.unit.operator.project_fixtures import change, running, source
 from tests.unit.operator.reconcile_loop import ReconcileLoop, crashed
 from tieline_core.identity.ids import format_time
 from tieline_core.kubernetes import resources as r
-from tieline_core.resources.projects import Scaling
+from tieline_core.resources.scaling import Scaling
 from tieline_operator.engine.environment_work import EnvironmentWork, registered_schedules
 from tieline_operator.reconcilers.project.scaling import AWAKE, ObservedWork, decide
 
