@@ -110,7 +110,7 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
   const project = projects.find((each) => ULID.test(wanted) && each.id === wanted.toUpperCase());
   if (project) return [{ name: project.name, hint: "Project", run: go("projects", project.id) }];
   const id = wanted.toUpperCase();
-  const foundRuns = searched ? (runs.data?.pages[0]?.items ?? []) : [];
+  const foundRuns = searched && !runs.isPlaceholderData ? (runs.data?.pages[0]?.items ?? []) : [];
   const ofRuns: Entry[] = foundRuns.slice(0, MOST_RUNS).flatMap((each) => {
     const place = environmentOf(projects, each.environmentId);
     if (!place) return [];
@@ -137,25 +137,38 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
       })),
     ];
   }
-  const found = searched
-    ? [
-        ...(systems.data?.pages[0]?.items ?? []).map((each) => ({
-          name: each.name,
-          hint: "System",
-          run: go("systems", each.id),
-        })),
-        ...(connections.data?.pages[0]?.items ?? []).map((each) => ({
-          name: each.name,
-          hint: "Connection",
-          run: go("connections", each.id),
-        })),
-        ...(users.data?.pages[0]?.users ?? []).map((each) => ({
-          name: each.displayName || each.externalId,
-          hint: `User ${each.externalId}`,
-          run: go("users", each.id),
-        })),
-      ]
-    : [];
-  const pages = entries.filter((each) => each.name.toLowerCase().includes(wanted));
+  const named = (each: Entry) => each.name.toLowerCase().includes(wanted);
+  /** While an answer is under way, the answer to an earlier text is here: what it names otherwise must not be chosen. */
+  const answered = (query: { isPlaceholderData: boolean }, answer: Entry[]) => {
+    if (!searched) return [];
+    return query.isPlaceholderData ? answer.filter(named) : answer;
+  };
+  const found = [
+    ...answered(
+      systems,
+      (systems.data?.pages[0]?.items ?? []).map((each) => ({
+        name: each.name,
+        hint: "System",
+        run: go("systems", each.id),
+      })),
+    ),
+    ...answered(
+      connections,
+      (connections.data?.pages[0]?.items ?? []).map((each) => ({
+        name: each.name,
+        hint: "Connection",
+        run: go("connections", each.id),
+      })),
+    ),
+    ...answered(
+      users,
+      (users.data?.pages[0]?.users ?? []).map((each) => ({
+        name: each.displayName || each.externalId,
+        hint: `User ${each.externalId}`,
+        run: go("users", each.id),
+      })),
+    ),
+  ];
+  const pages = entries.filter(named);
   return [...ofRuns, ...pages, ...found].slice(0, MOST);
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Response, expect
+from playwright.sync_api import Response, Route, expect
 
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation
 from tests.integration.api.conftest import Client
@@ -251,6 +251,31 @@ def test_the_palette_finds_systems_users_and_what_an_id_belongs_to(person: Perso
     ann.page.get_by_role("combobox", name="Find").fill(system["id"].lower())
     options.filter(has_text="systems").click()
     expect(ann.page.get_by_role("heading", level=1)).to_have_text(name)
+
+
+def test_the_palette_offers_nothing_that_an_earlier_text_found(person: Person_, admin: Client) -> None:
+    template = make_template(admin)[1]
+    for name in ("Lost numbat", "Numbat to rotate"):
+        connect(admin, template, "key", name=name)
+    ann = person(admin)
+    unanswered: list[Route] = []
+
+    def leave(route: Route) -> None:
+        unanswered.append(route)
+
+    ann.page.route(re.compile("/connections\\?.*search=numbat(%20|[+])"), leave)
+    ann.page.keyboard.press("Control+k")
+    text = ann.page.get_by_role("combobox", name="Find")
+    options = ann.page.get_by_role("dialog").get_by_role("option").filter(has_text="Connection")
+    text.fill("numbat")
+    expect(options).to_have_count(2)
+    text.fill("numbat to")
+    expect(options).to_have_text([re.compile("Numbat to rotate")])
+    text.fill("numbat x")
+    expect(options).to_have_count(0)
+    assert unanswered
+    for each in unanswered:
+        each.abort()
 
 
 def test_in_a_small_window_the_pages_are_one_line_and_one_can_sign_out(
