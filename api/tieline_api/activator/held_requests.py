@@ -1,7 +1,7 @@
 """How many requests are held for environments without pods, and how many bytes they have: bounded, and fairly."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,13 +20,19 @@ class Bound:
     bytes: int
 
 
+Owners = tuple[str, str, str]
+"""What a request counts for: all, its organisation's namespace, its environment."""
+_ALL = ""
 OF_ALL = Bound(512, 96 << 20)
 OF_ORGANISATION = Bound(256, 48 << 20)
 OF_ENVIRONMENT = Bound(64, 24 << 20)
 
 
 class HeldRequests:
-    """Counts them. Use it in one event loop."""
+    """Counts them. Use it in one event loop.
+
+    An organisation takes no more than it leaves free, so there is room for the next one, whoever came first.
+    """
 
     def __init__(
         self,
@@ -35,22 +41,21 @@ class HeldRequests:
         of_organisation: Bound = OF_ORGANISATION,
         of_environment: Bound = OF_ENVIRONMENT,
     ) -> None:
-        self._bounds = (of_all, of_organisation, of_environment)
+        self._of_all, self._of_organisation, self._of_environment = of_all, of_organisation, of_environment
         self._requests: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return self._requests[""]
+        return self._requests[_ALL]
 
     @contextmanager
     def hold(self, namespace: str, environment: str) -> Iterator["Held"]:
         """Holds a request of an environment (by its id). ApiError 503 where there are too many."""
-        owners = ("", namespace, f"{namespace}/{environment}")
-        for owner, bound in zip(owners, self._bounds, strict=True):
-            if self._requests[owner] >= bound.requests:
-                raise starting("Too many requests wait for environments to start")
+        owners = (_ALL, namespace, f"{namespace}/{environment}")
+        if not self._is_room(self._requests, owners, 1, lambda bound: bound.requests):
+            raise starting("Too many requests wait for environments to start")
         held = Held(self, owners)
         self._requests.update(owners)
         try:
@@ -64,19 +69,26 @@ class HeldRequests:
                     if counted[owner] <= 0:
                         del counted[owner]
 
-    def add(self, owners: tuple[str, ...], size: int) -> None:
+    def add(self, owners: Owners, size: int) -> None:
         """Counts bytes. ApiError 503 where there are too many."""
-        for owner, bound in zip(owners, self._bounds, strict=True):
-            if self._bytes[owner] + size > bound.bytes:
-                raise starting("The requests that wait for environments to start are too large")
+        if not self._is_room(self._bytes, owners, size, lambda bound: bound.bytes):
+            raise starting("The requests that wait for environments to start are too large")
         for owner in owners:
             self._bytes[owner] += size
+
+    def _is_room(
+        self, counted: Counter[str], owners: Owners, more: int, limit: Callable[[Bound], int]
+    ) -> bool:
+        _, organisation, environment = (counted[owner] + more for owner in owners)
+        free = limit(self._of_all) - counted[_ALL]
+        most = min(limit(self._of_organisation), free)
+        return organisation <= most and environment <= limit(self._of_environment)
 
 
 class Held:
     """A request that is held."""
 
-    def __init__(self, requests: HeldRequests, owners: tuple[str, ...]) -> None:
+    def __init__(self, requests: HeldRequests, owners: Owners) -> None:
         self._requests = requests
         self._owners = owners
         self.size = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -192,7 +192,7 @@ def test_an_environment_is_found_by_its_url_and_by_its_service() -> None:
 
 
 def test_one_environment_cannot_take_the_place_of_others() -> None:
-    held = HeldRequests(of_all=Bound(4, 100), of_organisation=Bound(3, 90), of_environment=Bound(2, 50))
+    held = HeldRequests(of_all=Bound(9, 200), of_organisation=Bound(3, 90), of_environment=Bound(2, 50))
     with held.hold("acme", "one") as first, held.hold("acme", "one") as second:
         with pytest.raises(ApiError) as refused, held.hold("acme", "one"):
             pass
@@ -208,6 +208,18 @@ def test_one_environment_cannot_take_the_place_of_others() -> None:
     assert held.count == 0
     with held.hold("acme", "one") as again:
         again.add(50)
+
+
+def test_one_organisation_leaves_room_for_each_next_one() -> None:
+    held = HeldRequests(of_all=Bound(16, 64), of_organisation=Bound(16, 64), of_environment=Bound(16, 64))
+    taken: dict[str, int] = {}
+    with ExitStack() as open_requests:
+        for organisation in ("first", "second", "third", "fourth"):
+            with contextlib.suppress(ApiError):
+                while True:
+                    open_requests.enter_context(held.hold(organisation, "one")).add(4)
+                    taken[organisation] = taken.get(organisation, 0) + 1
+        assert list(taken.values()) == [8, 4, 2, 1]
 
 
 async def test_a_pod_that_works_is_written_down_once_in_a_while() -> None:
