@@ -27,10 +27,10 @@ def is_skipped_file(name: str) -> bool:
 
 
 def deployed(paths: Iterable[str]) -> list[str]:
-    """Of paths in the code's folder those that are deployed, sorted: no hidden ones, caches or files of the desk."""
+    """Of paths in the code's folder those that are deployed, sorted: no hidden ones, caches or files for local runs."""
     found = [path for path in sorted(paths) if not is_skipped(path)]
-    desk = {_first(names, found) for names in (CONNECTIONS_NAMES, SCHEMA_NAMES)}
-    return [path for path in found if path not in desk]
+    for_local_runs = {_first(names, found) for names in (CONNECTIONS_NAMES, SCHEMA_NAMES)}
+    return [path for path in found if path not in for_local_runs]
 
 
 def is_skipped(path: str) -> bool:

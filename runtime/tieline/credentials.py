@@ -254,7 +254,7 @@ def _moment(value: object) -> datetime | None:
 
 
 def _type_of(credential: Credential) -> str:
-    """The type; at one's own desk it may be left out, and follows from the auth scheme."""
+    """The type; on your own machine it may be left out, and follows from the auth scheme."""
     return credential.type or _TYPES.get(credential.scheme, "string")
 
 

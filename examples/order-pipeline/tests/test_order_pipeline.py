@@ -73,7 +73,7 @@ def test_an_order_is_booked_and_the_storefront_is_told(tieline_project: Project,
         "order.created",
         "order.booked",
     ]
-    assert tieline_project.connection("erp").requests[0].headers["X-API-Key"] == "only-for-your-desk"
+    assert tieline_project.connection("erp").requests[0].headers["X-API-Key"] == "only-for-local-runs"
     assert tieline_project.connection("storefront").requests[0].headers["X-Signature"].startswith("sha256=")
 
 

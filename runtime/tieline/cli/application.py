@@ -12,11 +12,11 @@ from tieline.cli.commands import (
     connectors,
     contexts,
     deploy,
-    desk,
     emulate,
     environments,
     events,
     issues,
+    local,
     login,
     logs,
     new_project,
@@ -34,7 +34,7 @@ from tieline.cli.commands import (
 )
 from tieline.cli.option_groups import Commands
 
-DESK = "On this machine"
+LOCAL = "On this machine"
 DEPLOY = "Deploy"
 OBSERVE = "Observe and repair"
 MANAGE = "Manage"
@@ -49,13 +49,13 @@ app = Commands(
     help="Write, run, deploy and observe integrations.",
 )
 
-app.command("init", rich_help_panel=DESK)(new_project.init)
-app.command("run", rich_help_panel=DESK)(desk.run)
-app.command("emulate", rich_help_panel=DESK)(emulate.emulate)
-app.command("check", rich_help_panel=DESK)(desk.check_folder)
-app.command("lock", rich_help_panel=DESK)(packages.lock)
-app.command("types", rich_help_panel=DESK)(desk.types)
-app.command("manifests", rich_help_panel=DESK)(new_project.manifests)
+app.command("init", rich_help_panel=LOCAL)(new_project.init)
+app.command("run", rich_help_panel=LOCAL)(local.run)
+app.command("emulate", rich_help_panel=LOCAL)(emulate.emulate)
+app.command("check", rich_help_panel=LOCAL)(local.check_folder)
+app.command("lock", rich_help_panel=LOCAL)(packages.lock)
+app.command("types", rich_help_panel=LOCAL)(local.types)
+app.command("manifests", rich_help_panel=LOCAL)(new_project.manifests)
 
 app.command("login", rich_help_panel=PLATFORM)(login.login)
 app.command("logout", rich_help_panel=PLATFORM)(login.logout)

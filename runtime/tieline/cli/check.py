@@ -10,7 +10,7 @@ from typing import Any
 from tieline.cli.inspect_code import LoadedCode, load_in_subprocess
 from tieline.configuration.project_folder import Folder
 from tieline_packages.archive import PackagesError
-from tieline_packages.desk import installed_folder, modules_in
+from tieline_packages.local import installed_folder, modules_in
 from tieline_protocol.deploys import check_files
 from tieline_protocol.findings import Finding, format_finding, has_errors
 from tieline_protocol.missing_modules import MissingModule, missing_modules
@@ -43,7 +43,7 @@ def check(
     load: bool = True,
     here: bool = False,
 ) -> CheckReport:
-    """Checks the project's files by the platform's rules, and the desk's own files; then loads the code.
+    """Checks the project's files by the platform's rules, and those for local runs; then loads the code.
 
     ``templates`` are the environment's beside those of the connections file (without both, templates are not
     checked); ``modules`` are what the project's own image holds beside Tieline's. With ``here`` the code is to run on

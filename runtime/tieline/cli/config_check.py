@@ -1,4 +1,4 @@
-"""Checks of a desk's own files: connections, and variables against the project's schema."""
+"""Checks of the files for local runs: connections, and variables against the project's schema."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -65,7 +65,7 @@ _USER = frozenset({"connections", "id", "user", "variables"})
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedConfig:
-    """What the desk's files say."""
+    """What the files for local runs say."""
 
     templates: frozenset[str] | None = None
     """The environment's templates; None without a connections file."""

@@ -38,14 +38,14 @@ def _discard_output() -> None:
 
 def _run() -> int:
     try:
-        # What the extra "desk" brings may be missing.
+        # What the extra "cli" brings may be missing.
         from tieline.cli.application import app  # noqa: PLC0415
         from tieline.cli.exit_codes import CommandError  # noqa: PLC0415
         from tieline.configuration.project_folder import FolderError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in EXTRA:
             raise
-        print(f"tieline: {error.name} is missing; run `pip install 'tieline[desk]'`", file=sys.stderr)
+        print(f"tieline: {error.name} is missing; run `pip install 'tieline[cli]'`", file=sys.stderr)
         return _USAGE
     try:
         app()

@@ -108,8 +108,8 @@ def replay(folder: Folder, file: Path, *, modules: Collection[str] = ()) -> int:
 
 def environment(folder: Folder, env: Mapping[str, str], packages: Path | None = None) -> dict[str, str]:
     """The environment variables of a process that runs the project's code, with the packages in a folder."""
-    own = {**env, "TIELINE_PROJECT_NAME": folder.name, "TIELINE_ENVIRONMENT": "desk"}
-    # A desk is no pod: the API is not asked.
+    own = {**env, "TIELINE_PROJECT_NAME": folder.name, "TIELINE_ENVIRONMENT": "local"}
+    # This is no pod: the API is not asked.
     own.pop("TIELINE_API_URL", None)
     own.pop("TIELINE_PACKAGES_DIR", None)
     if packages is not None:

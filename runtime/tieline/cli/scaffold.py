@@ -18,7 +18,7 @@ _README = """\
 {summary}
 
 ```console
-pip install 'tieline[desk]' pytest   # from your Tieline's checkout or package index
+pip install 'tieline[cli]' pytest   # from your Tieline's checkout or package index
 tieline check                        # what a deploy would refuse
 pytest                               # other systems are fakes
 {environment}tieline run
@@ -55,7 +55,7 @@ jobs:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: {python-version: "PYTHON"}
-      - run: pip install "tieline[desk] @ ${{ vars.TIELINE_PACKAGE }}" pytest
+      - run: pip install "tieline[cli] @ ${{ vars.TIELINE_PACKAGE }}" pytest
       - run: tieline check
       - run: pytest
   deploy:
@@ -66,7 +66,7 @@ jobs:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: {python-version: "PYTHON"}
-      - run: pip install "tieline[desk] @ ${{ vars.TIELINE_PACKAGE }}"
+      - run: pip install "tieline[cli] @ ${{ vars.TIELINE_PACKAGE }}"
       - run: tieline deploy --version-name "${GITHUB_SHA::12}"
         env:
           TIELINE_URL: ${{ vars.TIELINE_URL }}
@@ -80,7 +80,7 @@ _GITLAB = """\
 default:
   image: python:PYTHON
   before_script:
-    - pip install "tieline[desk] @ $TIELINE_PACKAGE" pytest
+    - pip install "tieline[cli] @ $TIELINE_PACKAGE" pytest
 test:
   script:
     - tieline check

@@ -11,7 +11,7 @@ from tieline.cli.remote.client import Client
 from tieline.cli.replay_sleepers import replay_in_subprocess
 from tieline.cli.terminal import note, one_line
 from tieline_packages.archive import PackagesError
-from tieline_packages.desk import installed_folder
+from tieline_packages.local import installed_folder
 
 _MOST = 200
 _SHOWN = 10

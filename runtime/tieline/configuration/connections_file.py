@@ -1,4 +1,4 @@
-"""Connections of one's own desk: a YAML or JSON file of the internal endpoint's shape, with secrets from elsewhere.
+"""Connections of your own machine: a YAML or JSON file of the internal endpoint's shape, with secrets from elsewhere.
 
 ``${NAME}`` in a text stands for an environment variable, ``${file:path}`` for a file's content (relative to the
 connections file), ``$${`` for ``${`` itself. ``{name}`` in a URL stands for a value in ``variables`` of its connection.

@@ -1,4 +1,4 @@
-"""Configuration from a file, for one's own desk and for tests."""
+"""Configuration from a file, for your own machine and for tests."""
 
 import asyncio
 import logging

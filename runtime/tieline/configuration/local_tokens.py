@@ -1,4 +1,4 @@
-"""Access tokens at one's own desk: there is no platform that obtains them, so the runtime asks for them itself.
+"""Access tokens on your own machine: there is no platform that obtains them, so the runtime asks for them itself.
 
 Client credentials, a user's name and password, and refresh tokens (RFC 6749, sections 4.3, 4.4 and 6) work, in the
 dialect of the auth scheme. A user's consent and mutual TLS towards the token URL need the platform. The requests are
@@ -132,7 +132,7 @@ class LocalAccessTokens:
 
 
 def problem_of(credential: Credential) -> str | None:
-    """Why no token can be obtained for an OAuth 2.0 credential at a desk, with what to do; None when one can be."""
+    """Why no token can be obtained for an OAuth 2.0 credential here, with what to do; None when one can be."""
     data = credential.data
     if data.get("accessToken") and not data.get("refreshToken") and _kind(credential) == "oauth2-token":
         return None

@@ -35,7 +35,7 @@ class Folder:
         return resolved.parent.name if resolved.name == CODE else resolved.name
 
     def files(self) -> list[tuple[str, bytes]]:
-        """The project's files, sorted: without hidden ones and caches, and what is for the desk alone."""
+        """The project's files, sorted: without hidden ones and caches, and what is for local runs alone."""
         return [(path.relative_to(self.code).as_posix(), path.read_bytes()) for path in sorted(self.paths())]
 
     def paths(self) -> Iterator[Path]:

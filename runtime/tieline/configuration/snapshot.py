@@ -295,7 +295,7 @@ class Snapshot:
     changes: Mapping[str, str] = field(default_factory=_frozen)
     """What it is made of, for the log: texts of changes by objects' names; empty for a file."""
     users: Mapping[str, Activation] = field(default_factory=_frozen)
-    """Users' activations by external id, where they come with the configuration (a file at one's desk)."""
+    """Users' activations by external id, where they come with the configuration (a file on your machine)."""
     keep_inputs: bool = False
     """Whether the run history keeps the inputs of direct webhooks and schedules."""
     activity_seconds: float | None = None

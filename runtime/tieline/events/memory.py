@@ -1,6 +1,6 @@
-"""Events in memory, with the semantics of the engine: for one's own desk and for tests, where time can be a fake.
+"""Events in memory, with the semantics of the engine: for your own machine and for tests, where time can be a fake.
 
-On a desk they are also in a file, which the process that serves the next version reads.
+In local runs they are also in a file, which the process that serves the next version reads.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Results of steps in memory, and on a desk also in its file."""
+"""Results of steps in memory, and in local runs also in its file."""
 
 import itertools
 from collections.abc import Callable

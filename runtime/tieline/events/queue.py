@@ -1,4 +1,4 @@
-"""The port to whatever keeps events: the engine in a pod, memory on one's own desk and in tests."""
+"""The port to whatever keeps events: the engine in a pod, memory on your own machine and in tests."""
 
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Protocol

@@ -50,7 +50,7 @@ class ApiLimits:
 
 @dataclass
 class OwnLimits:
-    """Coordinates the requests of this process alone: on one's own desk, and in tests."""
+    """Coordinates the requests of this process alone: on your own machine, and in tests."""
 
     clock: Callable[[], float] = time.time
     _states: BoundedDict[str, LimitState] = field(default_factory=lambda: BoundedDict(_REMEMBERED))

@@ -75,7 +75,7 @@ class LimitGate:
         self._queue(connection, connection.limits).pause(seconds)
 
     def _queue(self, connection: Connection, limits: RequestLimits) -> LimitQueue:
-        # Connections of one's own desk may have no ids.
+        # Connections of your own machine may have no ids.
         key = connection.id or f"template {connection.template}"
         queue = self._queues.get(key)
         if queue is None:

@@ -75,7 +75,7 @@ class Settings:
     version: str
     public_url: str
     egress: Egress | None = None
-    """Where requests of connections may go; None (the operator always says) leaves that open, on one's own desk."""
+    """Where requests of connections may go; None (the operator always says) leaves that open, on your own machine."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> "Settings":

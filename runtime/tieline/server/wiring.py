@@ -51,7 +51,7 @@ def users_of(settings: Settings, configuration: Configuration, client: aiohttp.C
 def tokens_of(
     settings: Settings, redactor: Redactor, client: aiohttp.ClientSession, to_api: aiohttp.ClientSession
 ) -> AccessTokens | None:
-    """Who obtains access tokens: the platform, or at one's own desk the process itself."""
+    """Who obtains access tokens: the platform, or on your own machine the process itself."""
     if settings.connections_file is not None:
         # Pods load no more than they need.
         from tieline.configuration.local_tokens import LocalAccessTokens  # noqa: PLC0415
@@ -88,7 +88,7 @@ def run_reports_of(settings: Settings, client: aiohttp.ClientSession) -> RunRepo
 
 
 def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:
-    """Where schedules and state are kept: by the API, at one's own desk in a file, or else in memory."""
+    """Where schedules and state are kept: by the API, on your own machine in a file, or else in memory."""
     if settings.state_file is not None:
         return FileDocuments(settings.state_file)
     if settings.connections_file is not None or settings.api_url is None:

@@ -96,7 +96,7 @@ class Documents(Protocol):
 
 
 class MemoryDocuments:
-    """Keeps documents for as long as the process lives: for one's own desk, and for tests."""
+    """Keeps documents for as long as the process lives: for your own machine, and for tests."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         """``clock`` returns seconds since 1970."""

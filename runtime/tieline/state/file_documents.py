@@ -1,4 +1,4 @@
-"""Documents in a JSON file, for one's own desk: they outlive the process, and several processes may share them."""
+"""Documents in a JSON file, for your own machine: they outlive the process, and several processes may share them."""
 
 import fcntl
 import json

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from tieline.errors import CodeError
 from tieline.server.code_loader import Tasks, load
 from tieline_packages.archive import PackagesError
-from tieline_packages.desk import installed_folder
+from tieline_packages.local import installed_folder
 
 T = TypeVar("T")
 

@@ -49,7 +49,7 @@ class Platform:
 
 
 @dataclass
-class Desk:
+class Terminal:
     """The commands of one person, with a configuration of their own."""
 
     platform: Platform
@@ -152,86 +152,90 @@ def platform(
 
 
 @pytest.fixture
-def desk(platform: Platform, tmp_path: Path) -> Desk:
-    return Desk(platform, tmp_path / "configuration", platform.application, platform.keycloak.issuer)
+def terminal(platform: Platform, tmp_path: Path) -> Terminal:
+    return Terminal(platform, tmp_path / "configuration", platform.application, platform.keycloak.issuer)
 
 
 def test_somebody_signs_in_with_a_code_and_works_with_the_issuer_s_tokens(
-    desk: Desk, platform: Platform
+    terminal: Terminal, platform: Platform
 ) -> None:
     person = platform.person()
-    assert f"Signed in to {platform.api.url}" in desk.login(person)
-    assert f"{PREFIX}{person.name}" in desk("whoami")
-    desk("projects", "create", f"Of {person.name}")
-    assert f"Of {person.name}" in desk("projects", "list")
-    assert desk.tokens.stat().st_mode & 0o777 == 0o600
+    assert f"Signed in to {platform.api.url}" in terminal.login(person)
+    assert f"{PREFIX}{person.name}" in terminal("whoami")
+    terminal("projects", "create", f"Of {person.name}")
+    assert f"Of {person.name}" in terminal("projects", "list")
+    assert terminal.tokens.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_expired_token_is_refreshed_once_by_many_commands(desk: Desk, platform: Platform) -> None:
-    desk.login(platform.person())
+def test_an_expired_token_is_refreshed_once_by_many_commands(terminal: Terminal, platform: Platform) -> None:
+    terminal.login(platform.person())
     before = len(platform.keycloak.events("REFRESH_TOKEN", platform.application))
-    first = desk.stored()
-    desk.expire()
+    first = terminal.stored()
+    terminal.expire()
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda _: desk("projects", "list"), range(3)))
+        list(pool.map(lambda _: terminal("projects", "list"), range(3)))
     assert len(platform.keycloak.events("REFRESH_TOKEN", platform.application)) == before + 1
-    assert desk.stored()["refresh"] != first["refresh"], "this issuer takes each of them once"
-    desk.expire()
-    desk("projects", "list")
+    assert terminal.stored()["refresh"] != first["refresh"], "this issuer takes each of them once"
+    terminal.expire()
+    terminal("projects", "list")
     assert platform.keycloak.events("REFRESH_TOKEN_ERROR", platform.application) == []
 
 
-def test_a_sign_in_that_the_user_denies_ends_the_command(desk: Desk, platform: Platform) -> None:
-    process, page, user_code = desk.begin()
+def test_a_sign_in_that_the_user_denies_ends_the_command(terminal: Terminal, platform: Platform) -> None:
+    process, page, user_code = terminal.begin()
     platform.keycloak.enter_device_code(page, user_code, platform.person(), grant=False)
     assert "refuses the sign-in: The end user denied" in _end(process, 3)
-    assert "not signed in" in desk("projects", "list", code=3)
+    assert "not signed in" in terminal("projects", "list", code=3)
 
 
 def test_a_code_that_nobody_enters_expires(platform: Platform, tmp_path: Path) -> None:
     hasty = platform.keycloak.register_for_devices(code_seconds=3)
-    desk = Desk(platform, tmp_path, hasty, platform.keycloak.issuer)
-    assert "The code has expired; run `tieline login` again" in _end(desk.begin()[0], 3)
+    terminal = Terminal(platform, tmp_path, hasty, platform.keycloak.issuer)
+    assert "The code has expired; run `tieline login` again" in _end(terminal.begin()[0], 3)
 
 
-def test_an_issuer_that_is_away_is_told_and_leaves_the_sign_in(desk: Desk, platform: Platform) -> None:
-    desk.login(platform.person())
+def test_an_issuer_that_is_away_is_told_and_leaves_the_sign_in(
+    terminal: Terminal, platform: Platform
+) -> None:
+    terminal.login(platform.person())
     away = f"http://127.0.0.1:{free_port()}/realms/shop"
     login = ("login", platform.api.url, "--name", "test", "--issuer", away, "--client-id", "x")
-    assert "cannot be reached" in desk(*login, code=5)
-    desk("projects", "list")
-    desk.expire()
-    configuration = desk.folder / "config.yaml"
+    assert "cannot be reached" in terminal(*login, code=5)
+    terminal("projects", "list")
+    terminal.expire()
+    configuration = terminal.folder / "config.yaml"
     text = configuration.read_text()
     configuration.write_text(text.replace(platform.keycloak.issuer, away))
-    assert "cannot be reached" in desk("projects", "list", code=5)
+    assert "cannot be reached" in terminal("projects", "list", code=5)
     configuration.write_text(text)
-    desk("projects", "list")
+    terminal("projects", "list")
 
 
-def test_a_session_that_ended_at_the_issuer_asks_for_a_new_sign_in(desk: Desk, platform: Platform) -> None:
+def test_a_session_that_ended_at_the_issuer_asks_for_a_new_sign_in(
+    terminal: Terminal, platform: Platform
+) -> None:
     person = platform.person()
-    desk.login(person)
+    terminal.login(person)
     platform.keycloak.end_sessions(person, platform.application)
-    desk.expire()
-    assert "Your sign-in has expired; run `tieline login` again" in desk("projects", "list", code=3)
+    terminal.expire()
+    assert "Your sign-in has expired; run `tieline login` again" in terminal("projects", "list", code=3)
 
 
-def test_a_sign_out_revokes_the_tokens_at_the_issuer(desk: Desk, platform: Platform) -> None:
-    desk.login(platform.person())
-    kept = desk.tokens.read_text()
-    assert "Signed out of test" in desk("logout")
-    assert not desk.tokens.exists()
-    desk.tokens.touch(mode=0o600)
-    desk.tokens.write_text(kept)
-    desk.expire()
-    assert "Your sign-in has expired" in desk("projects", "list", code=3)
+def test_a_sign_out_revokes_the_tokens_at_the_issuer(terminal: Terminal, platform: Platform) -> None:
+    terminal.login(platform.person())
+    kept = terminal.tokens.read_text()
+    assert "Signed out of test" in terminal("logout")
+    assert not terminal.tokens.exists()
+    terminal.tokens.touch(mode=0o600)
+    terminal.tokens.write_text(kept)
+    terminal.expire()
+    assert "Your sign-in has expired" in terminal("projects", "list", code=3)
 
 
 def test_access_tokens_are_used_where_the_issuer_makes_them_for_the_api(
     platform: Platform, tmp_path: Path
 ) -> None:
-    usual = Desk(
+    usual = Terminal(
         platform,
         tmp_path / "usual",
         platform.application,
@@ -240,7 +244,9 @@ def test_access_tokens_are_used_where_the_issuer_makes_them_for_the_api(
     )
     assert "the audience of its access tokens" in usual.try_login(platform.person(), code=3)
     mapped = platform.keycloak.register_for_devices(protocolMappers=[AUDIENCE_MAPPER])
-    desk = Desk(platform, tmp_path / "mapped", mapped, platform.keycloak.issuer, ("--oidc-token", "access"))
-    desk.login(platform.person())
-    desk.expire()
-    desk("projects", "list")
+    terminal = Terminal(
+        platform, tmp_path / "mapped", mapped, platform.keycloak.issuer, ("--oidc-token", "access")
+    )
+    terminal.login(platform.person())
+    terminal.expire()
+    terminal("projects", "list")

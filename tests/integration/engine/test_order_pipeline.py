@@ -26,7 +26,7 @@ from tests.harness.session.waiting import eventually_async
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "order-pipeline"
 MAIN = (EXAMPLE / "integration" / "main.py").read_text()
-KEY = "only-for-your-desk"
+KEY = "only-for-local-runs"
 CUSTOMERS = ("ann", "ben", "cat", "eve")
 
 

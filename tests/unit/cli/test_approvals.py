@@ -95,7 +95,7 @@ def test_what_cannot_be_is_said(tieline: Tieline, arguments: tuple[str, ...], er
     assert error in errors
 
 
-def test_at_the_desk_the_author_answers_for_everybody(
+def test_in_local_runs_the_author_answers_for_everybody(
     tieline: Tieline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -117,7 +117,7 @@ variables: {}
 """
 
 
-def test_mistakes_in_the_desks_own_files_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_mistakes_in_local_files_are_reported_with_their_lines(tmp_path: Path) -> None:
     schema = {"type": "object", "required": ["region"], "properties": {"region": {"type": "string"}}}
     files = {"connections.yaml": CONNECTIONS, "variables.schema.json": json.dumps(schema)}
     assert findings(project(tmp_path, files), load=False) == [
@@ -225,7 +225,7 @@ def test_the_command_ends_with_1_for_errors_and_tells_them_as_text_and_as_json(t
     assert (nowhere.returncode, "nowhere is no folder" in nowhere.stderr) == (2, True)
 
 
-def test_what_is_for_the_desk_is_not_deployed(tmp_path: Path) -> None:
+def test_what_is_for_local_runs_is_not_deployed(tmp_path: Path) -> None:
     files = {".env": "", ".git/x": "", "__pycache__/x.pyc": "", "connections.yaml": "", "shop/x.json": "{}"}
     assert [path for path, _ in find(project(tmp_path, files)).files()] == ["main.py", "shop/x.json"]
 

@@ -49,7 +49,7 @@ async def test_it_runs_as_its_page_says_against_the_billing_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the real system: what the description promises is what the system does."""
-    monkeypatch.setenv("API_KEY", "only-for-your-desk")
+    monkeypatch.setenv("API_KEY", "only-for-local-runs")
     code = compile((EXAMPLE / "billing" / "billing.py").read_text(), "billing.py", "exec")
     billing: dict[str, object] = {"__name__": "billing"}
     exec(code, billing)  # the example's own program, in this process

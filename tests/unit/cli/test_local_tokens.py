@@ -1,4 +1,4 @@
-"""OAuth 2.0 at one's own desk: tokens are obtained, kept and replaced without a platform."""
+"""OAuth 2.0 on your own machine: tokens are obtained, kept and replaced without a platform."""
 
 import asyncio
 import json
@@ -109,7 +109,7 @@ def machine(provider: Provider, **data: str) -> dict[str, Any]:
     return scheme_credential("oauth2", options, type="oauth2-client", **given)
 
 
-def desk(client: aiohttp.ClientSession, provider: Provider, credential: dict[str, Any]) -> There:
+def connected(client: aiohttp.ClientSession, provider: Provider, credential: dict[str, Any]) -> There:
     configuration = configured(environment(provider.url, credential))
     clock, learnt = [1000.0], list[str]()
     configuration.tokens = LocalAccessTokens(client, learnt.extend, now=lambda: clock[0])
@@ -119,7 +119,7 @@ def desk(client: aiohttp.ClientSession, provider: Provider, credential: dict[str
 async def test_one_token_serves_all_requests_until_shortly_before_its_end(
     client: aiohttp.ClientSession, provider: Provider
 ) -> None:
-    there = desk(client, provider, machine(provider, additionalParams="audience=shop"))
+    there = connected(client, provider, machine(provider, additionalParams="audience=shop"))
     assert await asyncio.gather(*(there.status() for _ in range(5))) == [200] * 5
     ((authorization, form),) = provider.asked
     assert authorization == aiohttp.encode_basic_auth("m%3A1", SECRET)
@@ -147,7 +147,7 @@ async def test_a_dialect_is_understood_without_a_platform(
         },
         "token": {"headers": {"X-Tenant": "{tenant}"}},
     }
-    there = desk(client, provider, credential)
+    there = connected(client, provider, credential)
     assert await there.status() == 200
     assert provider.asked[0][1] == {
         "grant_type": "client_credentials",
@@ -165,7 +165,7 @@ async def test_a_token_that_is_rejected_is_replaced(
     client: aiohttp.ClientSession, provider: Provider
 ) -> None:
     provider.lifetime = None
-    there = desk(client, provider, machine(provider))
+    there = connected(client, provider, machine(provider))
     assert await there.status() == 200
     provider.good = set()
     assert await there.status() == 401, "one that was just issued is not asked for again at once"
@@ -183,7 +183,7 @@ async def test_a_password_and_a_refresh_token_bring_tokens_too(
         "grant": {"type": "password", "password": {"clientId": "tieline", "clientSecret": SECRET}},
     }
     person = scheme_credential("oauth2", options, type="oauth2-password", username="ada", password="p4ss")
-    assert await desk(client, provider, person).status() == 200
+    assert await connected(client, provider, person).status() == 200
     client_of = {"client_id": "tieline", "client_secret": SECRET}
     assert provider.asked[0][1] == {
         "grant_type": "password",
@@ -192,12 +192,12 @@ async def test_a_password_and_a_refresh_token_bring_tokens_too(
         **client_of,
     }
     kept = scheme_credential("oauth2", options, type="oauth2-token", accessToken="old", refreshToken="rt-0")
-    there = desk(client, provider, kept)
+    there = connected(client, provider, kept)
     assert await there.status() == 200
     there.clock[0] += 3600
     assert await there.status() == 200
     assert [form["refresh_token"] for _, form in provider.asked[1:]] == ["rt-0", "rt-2"]
-    given = desk(
+    given = connected(
         client, provider, scheme_credential("oauth2", {}, type="oauth2-token", accessToken="access-3")
     )
     assert await given.status() == 200
@@ -216,7 +216,7 @@ async def test_an_access_token_that_refreshes_itself_brings_the_next_one(
         "refresh": {"token": "accessToken", "tokenParameter": "access_token", "method": "GET"},
     }
     given = scheme_credential("oauth2", options, type="oauth2-token", accessToken="old", clientId="tieline")
-    there = desk(client, provider, given)
+    there = connected(client, provider, given)
     assert await there.status() == 200
     there.clock[0] += 3600
     assert await there.status() == 200
@@ -232,10 +232,10 @@ async def test_an_error_names_the_url_that_was_asked_without_its_secrets(
     with pytest.raises(
         CredentialError, match=rf"the token URL {provider.url}/none\?\*\*\* gave no"
     ) as raised:
-        await desk(client, provider, given).status()
+        await connected(client, provider, given).status()
     assert SECRET not in str(raised.value)
     with pytest.raises(CredentialError) as raised:
-        await desk(client, provider, machine(provider, tokenUrl="http://127.0.0.1:1")).status()
+        await connected(client, provider, machine(provider, tokenUrl="http://127.0.0.1:1")).status()
     assert "retried" not in str(raised.value)
 
 
@@ -256,7 +256,7 @@ async def test_what_is_wrong_is_told_without_secrets(
     provider.status = change.get("status", 200)
     credential = machine(provider, **({"tokenUrl": change["url"]} if "url" in change else {}))
     with pytest.raises(CredentialError, match=told) as raised:
-        await desk(client, provider, credential).status()
+        await connected(client, provider, credential).status()
     assert SECRET not in str(raised.value)
 
 

@@ -1,4 +1,4 @@
-"""Schedules at one's own desk: run now, by the same rules, with a state that stays."""
+"""Schedules on your own machine: run now, by the same rules, with a state that stays."""
 
 import asyncio
 import json

@@ -109,8 +109,8 @@ def wheel(folder: Path, name: str, *metadata: str) -> None:
 
 def test_a_wheels_document_has_its_extras_but_not_those_of_developers(tmp_path: Path) -> None:
     pins = read_pins(ROOT / "constraints.txt")
-    extras = ("Provides-Extra: desk", "Provides-Extra: dev")
-    needed = ('Requires-Dist: uv>=0.9; extra == "desk"', 'Requires-Dist: ruff; extra == "dev"')
+    extras = ("Provides-Extra: cli", "Provides-Extra: dev")
+    needed = ('Requires-Dist: uv>=0.9; extra == "cli"', 'Requires-Dist: ruff; extra == "dev"')
     wheel(tmp_path, "tieline", *extras, *needed)
     wheel(tmp_path, "tieline-platform", "Requires-Dist: tieline==0.1.0")
     sbom.write_sboms(SOURCE, tmp_path)

@@ -1,4 +1,4 @@
-"""Events on one's own desk: the semantics of the engine, with a clock that tests turn."""
+"""Events on your own machine: the semantics of the engine, with a clock that tests turn."""
 
 from __future__ import annotations
 

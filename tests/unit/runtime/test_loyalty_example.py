@@ -1,4 +1,4 @@
-"""The loyalty example, with the connections that it brings for one's own desk."""
+"""The loyalty example, with the connections that it brings for your own machine."""
 
 import base64
 import hashlib
@@ -68,7 +68,7 @@ async def client(
     return await aiohttp_client(webhook_application(webhooks, runner, max_body=1000))
 
 
-async def pay(client: Client, path: str, order: dict[str, Any], key: bytes = b"only-for-your-desk") -> Any:
+async def pay(client: Client, path: str, order: dict[str, Any], key: bytes = b"only-for-local-runs") -> Any:
     body = json.dumps(order).encode()
     signature = hmac.new(key, body, hashlib.sha256).hexdigest()
     return await client.post(path, data=body, headers={"X-Signature": f"sha256={signature}"})

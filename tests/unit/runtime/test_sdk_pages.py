@@ -252,7 +252,7 @@ def test_an_event_is_forwarded_after_the_answer(serve: Serve) -> None:
 def test_a_report_is_the_users_with_the_file_of_the_page(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SHOP_KEY", "key-of-the-desk")
+    monkeypatch.setenv("SHOP_KEY", "key-of-this-machine")
     project = serve(
         example("async def report(ctx: Context) -> dict"), connections__yaml=example("SHOP_KEY", "yaml")
     )
@@ -260,7 +260,7 @@ def test_a_report_is_the_users_with_the_file_of_the_page(
     shop.on("GET", "/orders").answer(json={"orders": ["A-1"]})
     assert project.get("/report", user="ann").json() == {"for": "ann", "orders": ["A-1"]}
     (request,) = shop.requests
-    assert (str(request), request.headers["X-API-Key"]) == ("GET /orders?region=us", "key-of-the-desk")
+    assert (str(request), request.headers["X-API-Key"]) == ("GET /orders?region=us", "key-of-this-machine")
     assert project.get("/report", user="ben").status == 404
     assert "error" in project.get("/report").json()
     assert project.connection("crm", user="ann").url

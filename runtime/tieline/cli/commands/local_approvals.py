@@ -29,7 +29,7 @@ def answer_locally(approval: str, body: Json) -> None:
     """Answers an approval of ``tieline run`` in this folder. Raises CommandError."""
     given = Given(approved=body["approved"], comment=body["comment"], values=body.get("values"))
     asked = local_approval(approval)
-    # At the desk the author is everybody whom the approval names.
+    # On your own machine the author is everybody whom the approval names.
     names = [one.partition(":")[::2] for one in asked["by"]]
     users = [name for kind, name in names if kind == "user"]
     person = Person(

@@ -22,7 +22,7 @@ def lock(
 ) -> None:
     """Write requirements.txt: the packages of requirements.in, in exact versions and with hashes."""
     from tieline_packages.archive import PackagesError  # noqa: PLC0415  (imported by the command that needs it)
-    from tieline_packages.desk import SOURCE, write_lock  # noqa: PLC0415
+    from tieline_packages.local import SOURCE, write_lock  # noqa: PLC0415
 
     code = find(folder).code
     try:

@@ -1,4 +1,4 @@
-"""A connections file at one's desk: secrets from elsewhere, errors with their line, changes that arrive."""
+"""A connections file on your machine: secrets from elsewhere, errors with their line, changes that arrive."""
 
 import asyncio
 import logging

@@ -74,7 +74,7 @@ async def test_inner_addresses_are_refused_at_once_unless_they_are_allowed(exter
 
 
 def test_what_the_operator_says_of_addresses_is_read_and_checked() -> None:
-    assert Settings.from_environment({}).egress is None, "on one's own desk all is open"
+    assert Settings.from_environment({}).egress is None, "on your own machine all is open"
     assert Settings.from_environment({"TIELINE_EGRESS_ALLOWED": ""}).egress == Egress()
     told = Settings.from_environment({"TIELINE_EGRESS_ALLOWED": "*.svc"}).egress
     assert told is not None

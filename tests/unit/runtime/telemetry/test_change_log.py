@@ -89,7 +89,7 @@ def test_changes_of_another_shape_are_left_out_and_all_else_is_served(
     assert lines(caplog) == []
 
 
-def test_a_file_at_ones_desk_has_no_changes_to_tell(
+def test_a_local_file_has_no_changes_to_tell(
     configuration: Configuration, caplog: pytest.LogCaptureFixture
 ) -> None:
     configuration.publish(parse(environment("http://x")))

@@ -23,7 +23,7 @@ from tieline.configuration.project_folder import find
 from tieline.errors import CodeError
 from tieline.testing.isolation import loaded
 from tieline_packages.archive import PackagesError
-from tieline_packages.desk import installed_folder, write_lock
+from tieline_packages.local import installed_folder, write_lock
 from tieline_protocol.package_lock import parse_lock
 
 ROOT = Path(__file__).parents[4]

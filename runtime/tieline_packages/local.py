@@ -176,5 +176,5 @@ def _uv_program() -> str:
     try:
         from uv import find_uv_bin  # noqa: PLC0415  (not in pods)
     except ImportError:
-        raise PackagesError("uv is not installed: install tieline[desk], or uv itself") from None
+        raise PackagesError("uv is not installed: install tieline[cli], or uv itself") from None
     return str(find_uv_bin())
