@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.clients.constant_load import ConstantLoad
 from tests.harness.cluster.kubectl import Kubectl
-from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Release, settled, written
+from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Release, settled, untouched, written
 from tests.harness.session.waiting import eventually
 from tests.install.organisation import populated, rolled_for_the_engine
 from tests.unit.docs.doc_pages import page
@@ -65,7 +65,7 @@ def test_a_kustomization_is_applied_over_the_previous_release_and_removed_as_the
         assert len(removal) == 2
         for command in removal:
             kubectl(*command)
-        assert written(kubectl, tenant.namespace) == before
+        assert untouched(kubectl, tenant.namespace, before)
         calls = load.total
         eventually("calls answered without a platform", lambda: load.total > calls + 100)
     assert not load.lost, (len(load.lost), load.lost[:20])

@@ -131,6 +131,15 @@ def running(versions: dict[str, str]) -> dict[str, str]:
     return found
 
 
+def untouched(kubectl: Kubectl, namespace: str, before: dict[str, str]) -> bool:
+    """Whether a removal left everything that was written, and changed nothing of what runs.
+
+    An operator that sees the event engine end before itself may still write that into a status.
+    """
+    after = written(kubectl, namespace)
+    return after.keys() == before.keys() and running(after) == running(before)
+
+
 def settled(kubectl: Kubectl, *, namespace: str = PLATFORM_NAMESPACE) -> None:
     """Returns once a replica of the operator leads that has looked at every object and has nothing left to do."""
     # Not by the category: kubectl remembers which kinds it has, also those of a release that was removed since.

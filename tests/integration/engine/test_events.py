@@ -44,6 +44,7 @@ from tieline import Context, Event, Integration, Reject, Request, Retry, RetryLa
 integration = Integration()
 DONE = Path(os.environ["DONE"])
 QUICK = Retry(attempts=4, first=0.2, longest=0.4)
+PATIENT = Retry(attempts=20, first=0.2, longest=0.4)  # a pod that stands still can be given the next attempts, too
 
 
 def write(text):
@@ -137,7 +138,7 @@ async def napping(ctx: Context, event: Event) -> None:
     await ctx.sleep("nap", event.payload["seconds"])
 
 
-@integration.event("saga", retry=QUICK, timeout=20)
+@integration.event("saga", retry=PATIENT, timeout=20)
 async def saga(ctx: Context, event: Event) -> None:
     order = await ctx.step("fetch", lambda: write("fetched") or {"lines": (1, 2)})
     await ctx.sleep("cool off", 0.5)
