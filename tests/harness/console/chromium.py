@@ -12,7 +12,7 @@ from tieline_cluster.image_build.debian_packages import install_missing
 from tieline_cluster.progress import Progress
 
 SIZE: ViewportSize = {"width": 1360, "height": 860}
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 PROGRAM = "/usr/bin/chromium-headless-shell"
 """Without windows and pages of its own: it takes a third of the processor time of the whole browser."""
 WHOLE_PROGRAM = "/usr/bin/chromium"
