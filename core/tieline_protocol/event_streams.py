@@ -19,7 +19,8 @@ request names, and checks no permission for it, so permissions alone do not keep
   ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted. Of waits (``tieline_protocol.waits``)
   it has ``run.<env>.~rule.<hash of the name>.<rule>`` for each way in which code waits for an event,
   ``run.<env>.~wait.<index>.<run>.<wait>.<key>`` for a wait, ``run.<env>.~kept.<index>.<run of the event>`` for an event
-  that runs can still wait for, and ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended, which for a child
+  that runs can still wait for, ``run.<env>.~line.<index>`` for the runs that a throttled task starts, and
+  ``run.<env>.<run>.step.~outcome.<wait>`` for how a wait has ended, which for a child
   run (``tieline_protocol.child_runs``) whoever ends the child writes. Of approvals
   (``tieline_protocol.approvals``) it has ``run.<env>.~approval.<approval>.<run>`` for what a run asks, and
   ``run.<env>.~answered.<approval>`` for the outcome, which stays when the run has ended;
@@ -255,6 +256,10 @@ class EventStreams:
     def kept_event(self, index: str, run: str) -> str:
         """The subject of an event that runs can still wait for, by the event's run; ``*`` is any."""
         return f"run.{self._own}.~kept.{index}.{run}"
+
+    def line(self, index: str) -> str:
+        """The subject of what is known of the runs that start and wait at one limit of a throttled task."""
+        return f"run.{self._own}.~line.{index}"
 
     def outcome(self, run: str, wait: str) -> str:
         """The subject of how a wait ended. It is removed with the run's steps."""

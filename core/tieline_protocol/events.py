@@ -109,6 +109,8 @@ class EventMetadata:
     """Whether results of steps may be kept for it."""
     debounced: str | None = None
     """The wait of an event that newer ones supersede: its index and its name, with a space between them."""
+    throttled: str | None = None
+    """The place of an event in the line of its task, or that it has had its turn."""
     interruptions: int = 0
     """How often the run's pod ended in its middle, since an attempt last ended by itself."""
     failure: str | None = None
@@ -169,7 +171,7 @@ _TOKEN = re.compile(r"[0-9A-Za-z]{1,64}")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _TEXTS = (
     "run", "kind", "task", "user", "key", "event_id", "traceparent", "replay_of", "idempotency_run",
-    "failure", "failure_type", "debounced",
+    "failure", "failure_type", "debounced", "throttled",
 )  # fmt: skip
 _NUMBERS = ("queued_at", "attempt", "interruptions", "refusals")
 _EMPTY: tuple[object, ...] = (None, 0, ())

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from tieline.events.run_events import UndeclaredWaitError
     from tieline.events.run_signals import Signal
     from tieline.events.steps import StepsNotAvailableError, TooManyStepsError
+    from tieline.events.throttle import Throttle
     from tieline.execution.background import TooMuchBackgroundWorkError
     from tieline.http_client.session import Session
     from tieline.integration import Accepted, Integration
@@ -150,6 +151,7 @@ __all__ = [
     "SyncResponse",
     "SyncState",
     "TemplateNotLinkedError",
+    "Throttle",
     "TielineError",
     "TooManyStepsError",
     "TooMuchBackgroundWorkError",
@@ -213,6 +215,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "tieline.events.run_events": ("UndeclaredWaitError",),
     "tieline.events.run_signals": ("Signal",),
     "tieline.events.steps": ("StepsNotAvailableError", "TooManyStepsError"),
+    "tieline.events.throttle": ("Throttle",),
     "tieline.execution.background": ("TooMuchBackgroundWorkError",),
     "tieline.http_client.session": ("Session",),
     "tieline.integration": ("Accepted", "Integration"),

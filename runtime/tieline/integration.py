@@ -9,6 +9,7 @@ from tieline.events.cancel_on import CancelOn
 from tieline.events.debounce import Debounce
 from tieline.events.event import EventTask
 from tieline.events.retry import Retry
+from tieline.events.throttle import Throttle
 from tieline.scheduling.schedules import (
     ACTIVATIONS,
     MAX_CATCH_UP,
@@ -33,6 +34,7 @@ from tieline.task_options import (
     in_seconds,
     is_async,
     matched_fields,
+    throttle_rule,
 )
 from tieline_protocol.cron import CronError, parse_cron
 from tieline_protocol.signature_challenges import FixedAnswer, answer_problem
@@ -222,6 +224,7 @@ class Integration:
         timeout: float | None = None,
         cancel_on: str | CancelOn | None = None,
         debounce: float | timedelta | Debounce | None = None,
+        throttle: Throttle | None = None,
     ) -> Callable[[F], F]:
         """Run the decorated function for events that ``ctx.publish(name, payload)`` or the REST API publishes.
 
@@ -240,6 +243,10 @@ class Integration:
         ``debounce`` runs the task once for a burst of events, with the newest: when no other one has come for that
         many seconds. ``Debounce(30, key="id", timeout=300)`` does so for each value of a field of the payload, and at
         the latest after ``timeout`` seconds. Such a task has no ``key``.
+
+        ``throttle=Throttle(10, per=60)`` starts at most 10 runs of the task in 60 seconds, over all pods and users; the
+        others wait for their turn. With ``Throttle(10, per=60, key="customer")`` each value of a field of the payload
+        has this limit. A retry needs no turn.
 
         ``async def f(ctx: Context, event: Event)`` runs on the event loop; ``def f(ctx: SyncContext, event: Event)``
         runs in a thread. The function may omit unused parameters. Its return value is ignored.
@@ -263,6 +270,7 @@ class Integration:
         if rule is not None and rule not in self.waits.get(rule.name, ()):
             self._add_rule(f"Event {name!r}, cancel_on", rule)
         debounced = None if debounce is None else debounce_rule(f"Event {name!r}", key, debounce)
+        throttled = None if throttle is None else throttle_rule(f"Event {name!r}", throttle)
 
         def register(handler: F) -> F:
             self.events[name] = EventTask(
@@ -276,6 +284,7 @@ class Integration:
                 timeout=timeout,
                 cancel_on=rule,
                 debounce=debounced,
+                throttle=throttled,
             )
             return handler
 

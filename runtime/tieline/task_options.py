@@ -9,9 +9,12 @@ from typing import Any
 from tieline.events.cancel_on import CancelOn
 from tieline.events.debounce import Debounce, DebounceRule
 from tieline.events.retry import Retry
+from tieline.events.throttle import Throttle, ThrottleRule
 from tieline_protocol.waits import MAX_FIELDS, MAX_KEEP_SECONDS, MAX_VALUE, WaitRule
 from tieline_protocol.webhook_names import MAX_TOOL, input_schema_problem, registration_problem
 
+MAX_STARTS = 1000
+"""The largest limit of a Throttle."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 Handler = Callable[..., Any]
 
@@ -114,6 +117,26 @@ def debounce_rule(what: str, key: str | None, debounce: object) -> DebounceRule:
             f"{what}, debounce", "timeout (seconds, at least the period)", timeout, period, MAX_KEEP_SECONDS
         )
     return DebounceRule(period=period, key=debounce.key, timeout=timeout)
+
+
+def throttle_rule(what: str, throttle: object) -> ThrottleRule:
+    """How often runs of a task start."""
+    if not isinstance(throttle, Throttle):
+        raise TypeError(
+            f"{what}: throttle is a Throttle such as Throttle(10, per=60, key='customer'), not {throttle!r}"
+        )
+    what = f"{what}, throttle"
+    if isinstance(throttle.limit, bool) or not isinstance(throttle.limit, int):
+        raise TypeError(f"{what}: limit is a whole number of runs, not {throttle.limit!r}")
+    if isinstance(throttle.per, bool) or not isinstance(throttle.per, int | float | timedelta):
+        raise TypeError(f"{what}: per is a number of seconds or a timedelta, not {throttle.per!r}")
+    if throttle.key is not None and not isinstance(throttle.key, str):
+        raise TypeError(f"{what}: key names a field of the payload, not {throttle.key!r}")
+    check_key(what, throttle.key)
+    per = in_seconds(throttle.per)
+    check_range(what, "limit", throttle.limit, 1, MAX_STARTS)
+    check_range(what, "per (seconds)", per, 1, MAX_KEEP_SECONDS)
+    return ThrottleRule(limit=throttle.limit, per=per, key=throttle.key)
 
 
 def in_seconds(duration: float | timedelta) -> float:

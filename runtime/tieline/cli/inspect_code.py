@@ -113,6 +113,8 @@ def _describe(tasks: "Tasks") -> dict[str, Any]:
                     "key": event.debounce.key,
                     "timeout": event.debounce.timeout,
                 },
+                "throttle": event.throttle
+                and {"limit": event.throttle.limit, "per": event.throttle.per, "key": event.throttle.key},
             }
             for event in tasks.events.values()
         ],

@@ -12,7 +12,8 @@ def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
         yield f"  {','.join(webhook['methods']):<8} {url}/{webhook['name']}{_notes(webhook)}"
     for event in loaded.events:
         cancelled = f", cancelled by {event['cancelOn']}" if event["cancelOn"] else ""
-        yield f"  {'event':<8} {event['name']}, {_terms(event)}{cancelled}{_debounced(event['debounce'])}"
+        paced = f"{_debounced(event['debounce'])}{_throttled(event['throttle'])}"
+        yield f"  {'event':<8} {event['name']}, {_terms(event)}{cancelled}{paced}"
     for wait in (one for one in loaded.waits if not one["cancels"]):
         fields = f", by {' and '.join(wait['match'])}" if wait["match"] else ""
         yield f"  {'waits':<8} {wait['name']}{fields}"
@@ -36,6 +37,13 @@ def _debounced(rule: Mapping[str, Any] | None) -> str:
     key = f" by {rule['key']}" if rule["key"] else ""
     timeout = f", at most {rule['timeout']:g} s" if rule["timeout"] else ""
     return f", debounced{key} for {rule['period']:g} s{timeout}"
+
+
+def _throttled(rule: Mapping[str, Any] | None) -> str:
+    if rule is None:
+        return ""
+    key = f" for each {rule['key']}" if rule["key"] else ""
+    return f", at most {rule['limit']} in {rule['per']:g} s{key}"
 
 
 def _terms(task: Mapping[str, Any]) -> str:

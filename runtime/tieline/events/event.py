@@ -8,6 +8,7 @@ from typing import Any
 
 from tieline.events.debounce import DebounceRule
 from tieline.events.retry import Reject, Retry
+from tieline.events.throttle import ThrottleRule
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.waits import WaitRule
@@ -81,6 +82,8 @@ class EventTask:
     """The events that cancel its runs."""
     debounce: DebounceRule | None = None
     """How bursts of its events are run once."""
+    throttle: ThrottleRule | None = None
+    """How often its runs start."""
 
     def key_of(self, payload: Any) -> str | None:
         """The key of an event with this payload; None where it has none."""
@@ -93,6 +96,11 @@ class EventTask:
         field = self.debounce.key
         value = "" if field is None else key_in(payload, field)
         return None if value is None else hashed(json.dumps(["debounce", self.name, user, field, value]))
+
+    def throttle_index(self, payload: Any) -> str:
+        """The limit at which a run of it counts. Those without the field of the limit's key have one together."""
+        field = None if self.throttle is None else self.throttle.key
+        return hashed(json.dumps(["throttle", self.name, field, key_in(payload, field)]))
 
 
 def key_in(payload: Any, field: str | None) -> str | None:

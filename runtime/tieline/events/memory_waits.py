@@ -11,6 +11,7 @@ from tieline.events.wait_store import (
     LEAST_KEEP_SECONDS,
     RECORD_SECONDS,
     KeptEvent,
+    KeptLine,
     OpenWait,
     Outcome,
     Wait,
@@ -23,7 +24,7 @@ from tieline_protocol.waits import WaitRule
 if TYPE_CHECKING:
     from tieline.events.event_file import EventFile  # pods do not need SQLite
 
-WaitRow = Literal["rule", "kept", "wait", "outcome", "approval", "answered"]
+WaitRow = Literal["rule", "kept", "wait", "outcome", "approval", "answered", "line"]
 _ALL = ""
 """The place of approvals and their outcomes, which outlive their run."""
 
@@ -96,6 +97,18 @@ class MemoryWaits:
         for row in self._live("kept", index):
             if event.is_newer_than(_event(row)):
                 self._remove("kept", index, row.name)
+
+    async def line(self, index: str) -> KeptLine:
+        """See WaitStore."""
+        row = next(self._live("line", index), None)
+        return KeptLine() if row is None else KeptLine(content=row.content, number=row.number)
+
+    async def keep_line(self, index: str, content: bytes, seconds: float, *, expected: int) -> bool:
+        """See WaitStore."""
+        if (await self.line(index)).number != expected:
+            return False
+        self._save("line", index, "", content=content, seconds=seconds)
+        return True
 
     async def find(self, wait: OpenWait) -> KeptEvent | None:
         """See WaitStore."""

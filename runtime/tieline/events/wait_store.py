@@ -126,6 +126,15 @@ def pending_wait(metadata: EventMetadata) -> OpenWait | None:
     return OpenWait(index=index, run=metadata.run, name=name, until=0.0, since=0.0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeptLine:
+    """What is kept of a line of runs (``tieline.events.throttle``)."""
+
+    content: bytes = b""
+    number: int = 0
+    """Of the last change; 0 where nothing is kept."""
+
+
 class WaitStore(Protocol):
     """All of it raises EventsUnavailableError, and QueueFullError where there is no room."""
 
@@ -145,6 +154,12 @@ class WaitStore(Protocol):
 
     async def drop_older(self, index: str, event: KeptEvent) -> None:
         """Remove what is kept at an index of events that were published before one that is kept there."""
+
+    async def line(self, index: str) -> KeptLine:
+        """A line of runs, as far as a server knows."""
+
+    async def keep_line(self, index: str, content: bytes, seconds: float, *, expected: int) -> bool:
+        """Keep a line for a time; False where another pod has changed it since ``expected``."""
 
     async def find(self, wait: OpenWait) -> KeptEvent | None:
         """The oldest kept event that may end a wait. A server that is behind may miss one; ``begin`` does not."""

@@ -30,6 +30,7 @@ from tieline.server.event_calls import EventCalls
 from tieline.server.event_settlement import EventSettlement, KeptFailureError
 from tieline.server.event_tasks import EventTasks, Task, retry_of
 from tieline.server.invoker import Invoker
+from tieline.server.throttled_events import ThrottledEvents
 from tieline.telemetry import logs
 from tieline.telemetry.logs import current_activation
 from tieline.telemetry.metrics import Outcome, RunMetrics
@@ -80,6 +81,7 @@ class EventRuns:
         )
         self._ended_waits = EndedWaits(queue, self._settlement, tasks.waits, clock=clock)
         self._debounced = DebouncedEvents(queue, self._settlement, clock=clock)
+        self._throttled = ThrottledEvents(queue, self._settlement, clock=clock)
         self._code = EventCalls(
             calls, tasks=tasks, queue=queue, timeout=timeout, version=version, clock=clock
         )
@@ -240,9 +242,7 @@ class EventRuns:
             if await self._is_cancelled_by_event(attempt, task):
                 outcome = await self._settlement.cancel(attempt)
                 return True
-            ended = await self._ended_waits.end(attempt, has_task=task is not None)
-            if ended is None:
-                ended = await self._debounced.settle(attempt, task)
+            ended = await self._settled_before_code(attempt, task)
             if ended is not None:
                 outcome = ended
                 return True
@@ -264,6 +264,15 @@ class EventRuns:
             self._report(attempt, outcome, time.perf_counter() - started)
             logs.end_run()
         return outcome != "interrupted"
+
+    async def _settled_before_code(self, attempt: Attempt, task: Task | None) -> Outcome | None:
+        """What became of an attempt whose code does not run now; None where it does."""
+        outcome = await self._ended_waits.end(attempt, has_task=task is not None)
+        if outcome is None:
+            outcome = await self._debounced.settle(attempt, task)
+        if outcome is None:
+            outcome = await self._throttled.settle(attempt, task)
+        return outcome
 
     async def _is_cancelled_by_event(self, attempt: Attempt, task: Task | None) -> bool:
         """Whether an event cancels the run, as far as is known before its code runs."""

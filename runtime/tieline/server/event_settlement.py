@@ -243,6 +243,16 @@ class EventSettlement:
         await self._store_until(attempt, metadata, until, waits)
         return "waiting"
 
+    async def throttle(self, attempt: Attempt, until: float, place: str) -> Outcome:
+        """Have it handed out again when its turn comes. The death of a pod that had it counts as an attempt."""
+        attempt.decided = True
+        metadata = replace(
+            attempt.metadata, attempt=attempt.number, interruptions=0, has_steps=True, throttled=place
+        )
+        self.queued(metadata, attempt.retry.attempts, until=until)
+        await self._store_until(attempt, metadata, until, attempt.waits_until(until))
+        return "waiting"
+
     async def reschedule(self, attempt: Attempt) -> Outcome:
         """The code was stopped, since the pod ends."""
         logger.warning("%s was stopped: the pod ends. Another one begins it again", attempt.what)

@@ -67,7 +67,14 @@ def nightly(): ...
     told = json.loads(tieline("check", str(tmp_path), "--format=json").stdout)
     assert told["webhooks"][0]["delivery"] == "queued"
     assert told["events"] == [
-        {"name": "order.created", "key": "customer", "attempts": 1, "cancelOn": None, "debounce": None}
+        {
+            "name": "order.created",
+            "key": "customer",
+            "attempts": 1,
+            "cancelOn": None,
+            "debounce": None,
+            "throttle": None,
+        }
     ]
 
 

@@ -32,6 +32,7 @@ from tieline.server.debounced_events import DebouncedEvents
 from tieline.server.ended_waits import EndedWaits
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement
+from tieline.server.throttled_events import ThrottledEvents
 from tieline.telemetry.redaction import Redactor
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.run_records import RunRecord
@@ -293,7 +294,7 @@ class SimulatedPod:
         cancel_on: Mapping[str, WaitRule] = MappingProxyType({}),
         tasks: Mapping[str, EventTask] = MappingProxyType({}),
     ) -> None:
-        """``cancel_on`` has the events that cancel runs, by the runs' tasks; ``tasks`` those that are debounced."""
+        """``cancel_on`` has the events that cancel runs, by the runs' tasks; ``tasks`` all that have options."""
         self._cancel_on = cancel_on
         self._tasks = tasks
         self._engine = engine
@@ -311,6 +312,7 @@ class SimulatedPod:
         own = {rule.name: [one for one in rules if one.name == rule.name] for rule in rules}
         self._ended_waits = EndedWaits(self.queue, self._settlement, own, clock=engine.clock)
         self._debounced = DebouncedEvents(self.queue, self._settlement, clock=engine.clock)
+        self._throttled = ThrottledEvents(self.queue, self._settlement, clock=engine.clock)
         self._running: dict[str, asyncio.Future[None]] = {}
 
     async def start(self) -> None:
@@ -377,6 +379,8 @@ class SimulatedPod:
             if await self._ended_waits.end(attempt, has_task=False) is not None:
                 return
             if await self._debounced.settle(attempt, self._tasks.get(metadata.task)) is not None:
+                return
+            if await self._throttled.settle(attempt, self._tasks.get(metadata.task)) is not None:
                 return
             await delivery.begins(kills)
             attempt.steps = steps = RunSteps(

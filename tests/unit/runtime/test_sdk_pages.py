@@ -83,6 +83,7 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def credit(": test_a_credit_has_the_limit_that_finance_has_approved,
         "async def approved_refund": test_a_refund_is_paid_once_somebody_approves_it,
         "async def product_changed": test_a_product_that_is_edited_often_is_sent_once,
+        "async def invoice_sync": test_ten_invoices_of_a_customer_are_sent_a_minute,
         "async def order_reminded": test_nobody_is_reminded_of_a_cancelled_order,
         "async def trip_planned": test_offers_are_asked_for_side_by_side,
         "async def subscription_ordered": test_a_subscription_is_charged_with_and_without_the_patch,
@@ -439,6 +440,21 @@ def test_a_product_that_is_edited_often_is_sent_once(serve: Serve) -> None:
         project.advance(5)
     project.advance(31)
     assert [request.json() for request in shop.requests] == [{"id": "mug", "price": 9}]
+
+
+def test_ten_invoices_of_a_customer_are_sent_a_minute(serve: Serve) -> None:
+    project = serve(example("async def invoice_sync"))
+    erp = project.connection("erp")
+    erp.on("POST", "/invoices").answer(201)
+    for number in range(25):
+        project.publish("invoice.sync", {"customer": "ann", "number": number})
+    project.publish("invoice.sync", {"customer": "bob", "number": 0})
+    sent = []
+    for _ in range(3):
+        project.run_events()
+        sent.append(len(erp.requests))
+        project.advance(timedelta(minutes=1))
+    assert sent == [11, 21, 26]
 
 
 def test_offers_are_asked_for_side_by_side(serve: Serve) -> None:

@@ -6,6 +6,7 @@ wrote, so one of the two sees the other.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -22,6 +23,7 @@ from tieline.events.wait_store import (
     LEAST_KEEP_SECONDS,
     RECORD_SECONDS,
     KeptEvent,
+    KeptLine,
     OpenWait,
     Outcome,
     Wait,
@@ -124,6 +126,16 @@ class WaitStorage:
             kept = None if found is None else _event(found)
             if kept is not None and event.is_newer_than(kept):
                 await self._messages.purge(self._streams.runs, subject)
+
+    async def line(self, index: str) -> KeptLine:
+        """See WaitStore."""
+        found = await self._connection.get(f"{self._streams.runs}.{self._streams.line(index)}")
+        return KeptLine() if found is None else KeptLine(content=found.data, number=_number(found))
+
+    async def keep_line(self, index: str, content: bytes, seconds: float, *, expected: int) -> bool:
+        """See WaitStore."""
+        headers = {TTL: f"{math.ceil(seconds)}s", EXPECTED_SEQUENCE: str(expected)}
+        return await self._unless_changed(self._streams.line(index), content, headers)
 
     async def find(self, wait: OpenWait) -> KeptEvent | None:
         """See WaitStore."""
