@@ -40,9 +40,9 @@ class DeferredQueue:
         """See EventQueue."""
         await self.target.requeue(metadata, payload)
 
-    async def is_stored_for_later(self, run: str) -> bool:
+    async def is_stored_for_later(self, run: str, *, besides: tuple[str, int]) -> bool:
         """See EventQueue."""
-        return await self.target.is_stored_for_later(run)
+        return await self.target.is_stored_for_later(run, besides=besides)
 
     async def has_run(self, run: str) -> bool:
         """See EventQueue."""

@@ -110,8 +110,8 @@ class MemoryQueue:
         """See EventQueue."""
         return self._runs[run] > 0
 
-    async def is_stored_for_later(self, run: str) -> bool:
-        """See EventQueue."""
+    async def is_stored_for_later(self, run: str, *, besides: tuple[str, int]) -> bool:
+        """See EventQueue. What is handed out does not wait here."""
         return run in self._waiting
 
     def _store(self, metadata: EventMetadata, payload: bytes, until: float | None) -> None:

@@ -123,8 +123,11 @@ class EventQueue(Protocol):
     async def has_run(self, run: str) -> bool:
         """Whether an event of this run is stored, so that it has not ended. Raises EventsUnavailableError."""
 
-    async def is_stored_for_later(self, run: str) -> bool:
-        """Whether an attempt of this run waits for its time, or its time has come. Raises EventsUnavailableError."""
+    async def is_stored_for_later(self, run: str, *, besides: tuple[str, int]) -> bool:
+        """Whether an attempt of this run waits for its time, or its time has come. Raises EventsUnavailableError.
+
+        The message ``besides`` (``Delivery.message``) does not count: one that is handed out is stored, too.
+        """
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """Whether ``remember_delivery`` was called for it lately, by any pod. Raises EventsUnavailableError."""
@@ -160,7 +163,7 @@ class NoEvents:
         """Nothing is stored here."""
         return False
 
-    async def is_stored_for_later(self, run: str) -> bool:
+    async def is_stored_for_later(self, run: str, *, besides: tuple[str, int]) -> bool:
         """Nothing is stored here."""
         return False
 

@@ -43,7 +43,7 @@ class DebouncedEvents:
         without = replace(metadata, key=None, shared_key=False)
         try:
             # A pod that died may have taken it out before.
-            if not (await delivery.interruptions() and await self._is_settled(metadata.run)):
+            if not (await delivery.interruptions() and await self._is_settled(delivery)):
                 await self._settlement.settled(lambda: self._queue.requeue(without, delivery.payload))
             await self._settlement.settled(delivery.done)
         except EventsUnavailableError as error:
@@ -63,7 +63,7 @@ class DebouncedEvents:
 
     async def _begin(self, attempt: Attempt, rule: DebounceRule, index: str) -> metrics.Outcome:
         metadata = attempt.metadata
-        if attempt.interruptions and await self._is_settled(metadata.run):
+        if attempt.interruptions and await self._is_settled(attempt.delivery):
             # The pod that had it died, or hung, before it acknowledged that.
             attempt.decided = True
             await self._settlement.settled(attempt.delivery.ack_duplicate)
@@ -92,13 +92,16 @@ class DebouncedEvents:
         wait = _wait(index, metadata, limit=limit)
         return await self._settlement.debounce(attempt, min(until, limit) if limit else until, wait)
 
-    async def _is_settled(self, run: str) -> bool:
+    async def _is_settled(self, delivery: Delivery) -> bool:
         """Whether an event that is handed out again waits already, or has ended."""
-        settled = False
+        settled, run = False, delivery.metadata.run
 
         async def look() -> None:
             nonlocal settled
-            settled = await self._queue.is_stored_for_later(run) or await self._queue.runs.has_ended(run)
+            queue = self._queue
+            settled = await queue.is_stored_for_later(
+                run, besides=delivery.message
+            ) or await queue.runs.has_ended(run)
 
         await self._settlement.settled(look)
         return settled

@@ -52,7 +52,7 @@ class Simulation:
     def new_pod(self) -> SimulatedPod:
         return SimulatedPod(self.engine, self.code, [], tasks=self._tasks)
 
-    async def publish(self, product: int) -> None:
+    async def publish(self, product: int, *, delay: float | None = None) -> None:
         run = derived_ulid("01M8DEYCRJWCNN04VG9B6J510F", f"{len(self.products)}")
         self.products[run], self.published_at[run] = product, self.engine.now
         metadata = EventMetadata(
@@ -63,7 +63,8 @@ class Simulation:
             key=f"{product}" if self._keyed else None,
         )
         content = json.dumps({"product": product}).encode()
-        assert await EngineQueue.publish(self.new_pod().queue, metadata, content)
+        until = None if delay is None else self.engine.now + delay
+        assert await EngineQueue.publish(self.new_pod().queue, metadata, content, until=until)
         # Two events at the same moment have no order that the test could know.
         self.engine.now += 0.01
 
@@ -145,3 +146,19 @@ async def test_a_burst_leaves_no_waits_and_one_kept_event() -> None:
     await simulation.rest(simulation.engine.now + 2 * PERIOD)
     simulation.check()
     assert not [one for one in simulation.engine.runs.messages if ".~wait." in one]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_delayed_event_outlives_the_pod_that_begins_to_debounce_it(seed: int) -> None:
+    simulation = Simulation(seed, keyed=bool(seed % 2), timeout=None)
+    await simulation.publish(1, delay=5)
+    simulation.engine.now += 6
+    for moments in range(1, 30, 3):
+        await simulation.settle(moments)
+        while simulation.pods:
+            await simulation.pods.pop().kill()
+        simulation.engine.now += 1.1 * LEASE
+        if simulation.began:
+            break
+    await simulation.rest(simulation.engine.now + 60 * TIMEOUT)
+    simulation.check()

@@ -14,6 +14,7 @@ from tieline.events.engine.stored_messages import StoredMessages, first_that_fit
 from tieline.events.engine.stream_quota import StreamQuota
 from tieline.events.engine.wait_storage import WaitStorage
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError
+from tieline_engine.client import stored_sequence
 from tieline_engine.publishing import Placement, schedule
 from tieline_engine.refusals import TOO_LARGE
 from tieline_protocol.event_streams import TTL, EventStreams
@@ -104,15 +105,18 @@ class EngineStorage(StoredMessages):
         for subjects in (streams.event("*", run), streams.keyed_event("*", run)):
             if await self.subjects(streams.queue, subjects):
                 return True
-        return await self.is_stored_for_later(run)
-
-    async def is_stored_for_later(self, run: str) -> bool:
-        """See EventQueue."""
-        streams = self.streams
         for subject in (streams.waiting(run), streams.due(run)):
             if await self.subjects(streams.later, subject):
                 return True
         return False
+
+    async def is_stored_for_later(self, run: str, *, besides: tuple[str, int]) -> bool:
+        """See EventQueue."""
+        streams = self.streams
+        if await self.subjects(streams.later, streams.waiting(run)):
+            return True
+        due = await self.connection.get(f"{streams.later}.{streams.due(run)}")
+        return due is not None and (streams.later, stored_sequence(due)) != besides
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
