@@ -11,15 +11,7 @@ from tests.harness.clients.constant_load import ConstantLoad
 from tests.harness.cluster import chart_archives
 from tests.harness.cluster.deployed_platform import Tenant, http
 from tests.harness.cluster.kubectl import ROOT, Kubectl
-from tests.harness.cluster.releases import (
-    PLATFORM_NAMESPACE,
-    Helm,
-    Release,
-    running,
-    settled,
-    untouched,
-    written,
-)
+from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release, running, settled, written
 from tests.harness.session import fast_yaml
 from tests.harness.session.waiting import eventually
 from tests.install.organisation import orders, populated, rolled_for_the_engine
@@ -125,14 +117,14 @@ def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_wit
         said = helm("uninstall", "tieline", "-n", PLATFORM_NAMESPACE, "--wait")
         assert "CustomResourceDefinition" in said, "helm tells what it keeps"
         _definitions_and_their_policies_stay(kubectl)
-        assert untouched(kubectl, tenant.namespace, before)
+        assert written(kubectl, tenant.namespace) == before
         calls = load.total
         eventually("calls answered without a platform", lambda: load.total > calls + 100)
 
         # Brought back: it takes up what is there.
         helm(*_release("install", this), values=_values(this, this))
         settled(kubectl)
-        assert untouched(kubectl, tenant.namespace, before)
+        assert written(kubectl, tenant.namespace) == before
         tenant.apply(orders("two"))
         eventually("the next version answers", lambda: load.answered["two"])
         eventually("the old pod has ended", lambda: len(tenant.pods("orders")) == 1)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.clients.constant_load import ConstantLoad
 from tests.harness.cluster.kubectl import Kubectl
-from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Release, settled, untouched, written
+from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Release, declared, settled
 from tests.harness.session.waiting import eventually
 from tests.install.organisation import populated, rolled_for_the_engine
 from tests.unit.docs.doc_pages import page
@@ -60,12 +60,12 @@ def test_a_kustomization_is_applied_over_the_previous_release_and_removed_as_the
         # The operator writes once more what it reads of an engine that is back.
         settled(kubectl)
 
-        before = written(kubectl, tenant.namespace)
+        before = declared(kubectl, tenant.namespace)
         removal = _commands("^kubectl delete (namespace|clusterroles)")
         assert len(removal) == 2
         for command in removal:
             kubectl(*command)
-        assert untouched(kubectl, tenant.namespace, before)
+        assert declared(kubectl, tenant.namespace) == before
         calls = load.total
         eventually("calls answered without a platform", lambda: load.total > calls + 100)
     assert not load.lost, (len(load.lost), load.lost[:20])

@@ -31,7 +31,7 @@ OF_ENVIRONMENT = Bound(64, 24 << 20)
 class HeldRequests:
     """Counts them. Use it in one event loop.
 
-    An organisation takes no more than it leaves free, so there is room for the next one, whoever came first.
+    An organisation may hold at most as many as stay free (a dynamic threshold), so there is always room for others.
     """
 
     def __init__(

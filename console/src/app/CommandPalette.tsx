@@ -138,7 +138,7 @@ function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
     ];
   }
   const named = (each: Entry) => each.name.toLowerCase().includes(wanted);
-  /** While an answer is under way, the answer to an earlier text is here: what it names otherwise must not be chosen. */
+  /** While a query is pending, its data answers an earlier text. Only entries that match the current one may be chosen. */
   const answered = (query: { isPlaceholderData: boolean }, answer: Entry[]) => {
     if (!searched) return [];
     return query.isPlaceholderData ? answer.filter(named) : answer;

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Self
 
 _SLACK_MILLISECONDS = 1000
-"""How late a run comes by itself: it still counts as one that started at its turn."""
+"""A run that starts no later than this after its turn counts as one that started at its turn."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ThrottleRule:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What became of a question for a turn. Times are in milliseconds since 1970."""
+    """The answer to a run that asks for its turn. Times are in milliseconds since 1970."""
 
     place: int
     """The place in the line."""
@@ -62,17 +62,17 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """The runs that start and wait at one limit. Each has a place: a time on a clock that stops while nobody starts.
+    """The runs that start and wait at one limit. Each has a place: a time on a clock that stops while no run starts.
 
-    So the order of places stays what it is when no pod has run anything for an hour.
+    So an outage of all pods does not change the order. Times are in milliseconds since 1970.
     """
 
     delay: int = 0
-    """How far the clock of places is behind."""
+    """How many milliseconds the clock of places is behind."""
     places: tuple[int, ...] = ()
-    """The last ones, in order."""
+    """The last places that were given, at most as many as the limit, in order."""
     starts: tuple[int, ...] = ()
-    """The last ones, in order."""
+    """When the last runs started, at most as many as the limit, in order."""
 
     def ask(self, rule: ThrottleRule, now: int, place: int | None) -> tuple[Self, Turn]:
         """Whether a run may start now, by its place; None for one that has none yet. And the line after it."""
@@ -113,7 +113,7 @@ class Line:
         )
 
     def seconds(self, rule: ThrottleRule, now: int) -> float:
-        """For how long it has to be known from now on, unless it changes."""
+        """How long it must be kept from now on, unless it changes."""
         last = max((*self.places[-1:], 0)) + self.delay
         return (max(last - now, 0) + 2 * rule.period) / 1000
 
@@ -123,7 +123,7 @@ class Line:
 
     @classmethod
     def decode(cls, content: bytes) -> Self:
-        """What is stored. One that cannot be read is a new line."""
+        """From what is stored. Content that cannot be read gives a new line."""
         try:
             delay, places, starts = json.loads(content)
             return cls(
@@ -134,5 +134,5 @@ class Line:
 
 
 def _since(times: tuple[int, ...], since: int) -> tuple[int, ...]:
-    """Those from a time on, and the last one in any case."""
+    """The times after ``since``, and the last one in any case."""
     return tuple(one for one in times[:-1] if one > since) + times[-1:]

@@ -94,31 +94,23 @@ class DebouncedEvents:
 
     async def _is_settled(self, delivery: Delivery) -> bool:
         """Whether an event that is handed out again waits already, or has ended."""
-        settled, run = False, delivery.metadata.run
-
-        async def look() -> None:
-            nonlocal settled
-            queue = self._queue
-            settled = await queue.is_stored_for_later(
-                run, besides=delivery.message
-            ) or await queue.runs.has_ended(run)
-
-        await self._settlement.settled(look)
-        return settled
+        queue, run = self._queue, delivery.metadata.run
+        settled = self._settlement.settled
+        return await settled(
+            lambda: queue.is_stored_for_later(run, besides=delivery.message)
+        ) or await settled(lambda: queue.runs.has_ended(run))
 
     async def _end(self, attempt: Attempt, wait: OpenWait) -> metrics.Outcome | None:
         """Its time is over, or a newer event has woken it. The first of the two counts."""
         waits = self._queue.waits
-        outcome = Outcome()
 
-        async def decide() -> None:
-            nonlocal outcome
+        async def decide() -> Outcome:
             found = await waits.outcome(wait)
             if found is None:
                 found = await waits.decide(wait, Outcome(event=await waits.find(wait)))
-            outcome = found
+            return found
 
-        await self._settlement.settled(decide)
+        outcome = await self._settlement.settled(decide)
         if not attempt.delivery.held:
             # Another pod may have ended the run meanwhile, and removed the outcome.
             raise RunTakenOver

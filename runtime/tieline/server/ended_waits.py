@@ -90,13 +90,8 @@ class EndedWaits:
     async def _end_by_platform(self, attempt: Attempt, work: _EndWaits) -> Outcome:
         """Wake the run that an answer or a signal is for. The history has neither by itself."""
         woken: Sequence[Wait] = ()
-
-        async def end() -> None:
-            nonlocal woken
-            woken = await work(attempt.metadata, attempt.delivery.payload)
-
         try:
-            await self._settlement.settled(end)
+            woken = await self._settlement.settled(lambda: work(attempt.metadata, attempt.delivery.payload))
         except (InvalidApprovalError, InvalidSignalError) as error:
             logger.warning("%s was dropped: %s", _OF_PLATFORM[attempt.metadata.task], error)
         attempt.decided = True

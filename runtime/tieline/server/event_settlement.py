@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from tieline.errors import RateLimitedError, TielineError, own_frames, reached_limit, reason
 from tieline.events.child_ends import end_wait_of_parent
@@ -45,6 +45,7 @@ from tieline_protocol.run_records import (
 )
 
 logger = logging.getLogger("tieline.run")
+T = TypeVar("T")
 
 _FIRST_RETRY = 0.5
 _LONGEST_RETRY = 10.0
@@ -307,13 +308,7 @@ class EventSettlement:
 
     async def settle_ended(self, attempt: Attempt) -> bool:
         """Whether another pod has run it to its end. Then nothing more becomes of it, and the history has that end."""
-        run, first = attempt.metadata.run, None
-
-        async def look() -> None:
-            nonlocal first
-            first = await self._queue.runs.end_of(run)
-
-        await self.settled(look)
+        first = await self.settled(lambda: self._queue.runs.end_of(attempt.metadata.run))
         if first is None:
             return False
         logger.warning("%s has ended already, and is not repeated", attempt.what)
@@ -361,15 +356,15 @@ class EventSettlement:
         await self.settled(attempt.delivery.done)
         return "failed"
 
-    async def settled(self, call: Callable[[], Awaitable[Any]], *, seconds: float = _SETTLE_SECONDS) -> None:
-        """Tell the queue, and while the engine is away tell it again, for ``seconds`` at most.
+    async def settled(self, call: Callable[[], Awaitable[T]], *, seconds: float = _SETTLE_SECONDS) -> T:
+        """The result of a call to the queue, which is repeated while the engine is away, for ``seconds`` at most.
 
         Raises EventsUnavailableError in the end. What the engine refuses is not repeated.
         """
         began, attempt = time.monotonic(), 0
         while True:
             try:
-                await call()
+                return await call()
             except (QueueFullError, MessageTooLargeError):
                 raise
             except EventsUnavailableError:
@@ -377,8 +372,6 @@ class EventSettlement:
                 if time.monotonic() - began > seconds:
                     raise
                 await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
-            else:
-                return
 
     async def _set_aside(self, attempt: Attempt, error: Exception, refused: EventsUnavailableError) -> None:
         """Keep an event that failed for good, and why, until there is room for its dead letter."""
@@ -455,13 +448,7 @@ class EventSettlement:
         content = run_records.encode(
             [replace(record, input=None, request=None, step_results=None, steps=steps)]
         )
-        first: bytes | None = None
-
-        async def claim() -> None:
-            nonlocal first
-            first = await self._queue.runs.claim_end(record.id, content)
-
-        await self.settled(claim)
+        first = await self.settled(lambda: self._queue.runs.claim_end(record.id, content))
         return None if first is None else _claimed(first)
 
     def _failure(self, error: Exception) -> RunError:

@@ -1,7 +1,7 @@
 """Events of throttled tasks: each takes a place in a line, and waits for its turn before its code runs.
 
-The line (``tieline.events.throttle``) is one message for each limit, replaced by compare-and-set, so all pods know the
-same one. An event learns its time from it once, and is stored until then.
+The line (``tieline.events.throttle``) is one message for each limit, changed by compare-and-swap, so all pods have the
+same one. An event gets its time from the line once, and is stored until then.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tieline_protocol.events import EventMetadata
 _ATTEMPTS = 12
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 1.0
 _STARTED = "started"
-"""In the place of a place, for a run that has had its turn."""
+"""The value of ``EventMetadata.throttled`` once a run has had its turn. Before, it is the run's place."""
 
 
 class ThrottledEvents:
@@ -39,22 +39,16 @@ class ThrottledEvents:
         """What became of the attempt; None where its code is to run now."""
         if not isinstance(task, EventTask) or task.throttle is None or not _needs_turn(attempt.metadata):
             return None
-        rule, index = task.throttle, task.throttle_index(_parsed(attempt.delivery.payload))
-        turn: Turn | None = None
-
-        async def ask() -> None:
-            nonlocal turn
-            turn = await self._ask(rule, index, _place(attempt.metadata))
-
-        await self._settlement.settled(ask)
-        assert turn is not None  # noqa: S101
+        rule = task.throttle
+        index = task.throttle_index(_parsed(attempt.delivery.payload) if rule.key else None)
+        turn = await self._settlement.settled(lambda: self._ask(rule, index, _place(attempt.metadata)))
         if turn.until is not None:
             return await self._settlement.throttle(attempt, turn.until / 1000, str(turn.place))
         attempt.metadata = replace(attempt.metadata, throttled=_STARTED)
         return None
 
     async def _ask(self, rule: ThrottleRule, index: str, place: int | None) -> Turn:
-        # Those of this pod need not try again because of each other.
+        # Events of one pod take turns here, so they do not make each other's writes fail.
         lock = self._locks.setdefault(index, asyncio.Lock())
         async with lock:
             for number in range(1, _ATTEMPTS + 1):
@@ -66,7 +60,9 @@ class ThrottledEvents:
                 ):
                     return turn
                 await asyncio.sleep(jitter(exponential(number, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)))
-        raise EventsUnavailableError("Other pods have changed the line of a throttled task all the time")
+        raise EventsUnavailableError(
+            f"Other pods changed the line of a throttled task {_ATTEMPTS} times in a row"
+        )
 
 
 def _needs_turn(metadata: EventMetadata) -> bool:

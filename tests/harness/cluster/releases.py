@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,15 +112,33 @@ def written(kubectl: Kubectl, namespace: str) -> dict[str, str]:
 
     Of pods the uid: another one is a restart. Pods that a rollout has replaced are not waited for until they end.
     """
-    found = json.loads(kubectl("get", _KINDS, "-o", "json", namespace=namespace).stdout)["items"]
-    pods = json.loads(kubectl("get", "pods", "-o", "json", namespace=namespace).stdout)["items"]
-    versions = {
-        f"{item['kind']}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
-        for item in found
-        if item["metadata"]["name"] not in _CODE_INDEPENDENT
-    }
-    serving = [pod["metadata"] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-    return versions | {f"Pod/{pod['name']}": pod["uid"] for pod in serving}
+    versions = {name: item["metadata"]["resourceVersion"] for name, item in _objects(kubectl, namespace)}
+    return versions | _pods(kubectl, namespace)
+
+
+def declared(kubectl: Kubectl, namespace: str) -> dict[str, Any]:
+    """``written`` without statuses: every object as it is but for its status, and the uids of pods.
+
+    For removals: an operator that sees the event engine end before itself may still report that in a status.
+    """
+    found: dict[str, Any] = dict(_objects(kubectl, namespace))
+    for item in found.values():
+        item.pop("status", None)
+        for field in ("resourceVersion", "managedFields"):
+            item["metadata"].pop(field, None)
+    return found | _pods(kubectl, namespace)
+
+
+def _objects(kubectl: Kubectl, namespace: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for item in json.loads(kubectl("get", _KINDS, "-o", "json", namespace=namespace).stdout)["items"]:
+        if item["metadata"]["name"] not in _CODE_INDEPENDENT:
+            yield f"{item['kind']}/{item['metadata']['name']}", item
+
+
+def _pods(kubectl: Kubectl, namespace: str) -> dict[str, str]:
+    found = json.loads(kubectl("get", "pods", "-o", "json", namespace=namespace).stdout)["items"]
+    serving = [pod["metadata"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
+    return {f"Pod/{pod['name']}": pod["uid"] for pod in serving}
 
 
 def running(versions: dict[str, str]) -> dict[str, str]:
@@ -129,15 +147,6 @@ def running(versions: dict[str, str]) -> dict[str, str]:
     found = {name: version for name, version in versions.items() if name.startswith(kinds)}
     assert {name.partition("/")[0] for name in found} >= {"Pod", "Deployment", "Service", "ServiceAccount"}
     return found
-
-
-def untouched(kubectl: Kubectl, namespace: str, before: dict[str, str]) -> bool:
-    """Whether a removal left everything that was written, and changed nothing of what runs.
-
-    An operator that sees the event engine end before itself may still write that into a status.
-    """
-    after = written(kubectl, namespace)
-    return after.keys() == before.keys() and running(after) == running(before)
 
 
 def settled(kubectl: Kubectl, *, namespace: str = PLATFORM_NAMESPACE) -> None:

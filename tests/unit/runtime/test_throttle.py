@@ -199,8 +199,8 @@ async def remind(ctx: Context, event: Event) -> None:
 async def test_which_deliveries_need_a_turn(metadata: dict[str, Any], waits: bool) -> None:
     waiting: list[float] = []
 
-    async def settled(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        await work()
+    async def settled(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        return await work()
 
     async def throttle(attempt: Attempt, until: float, place: str) -> str:
         waiting.append(until)

@@ -115,8 +115,13 @@ class EngineStorage(StoredMessages):
         streams = self.streams
         if await self.subjects(streams.later, streams.waiting(run)):
             return True
+        if not await self.subjects(streams.later, streams.due(run)):
+            return False
+        stream, number = besides
+        if stream != streams.later:
+            return True
         due = await self.connection.get(f"{streams.later}.{streams.due(run)}")
-        return due is not None and (streams.later, stored_sequence(due)) != besides
+        return due is not None and stored_sequence(due) != number
 
     async def knows_delivery(self, key_hash: str) -> bool:
         """See EventQueue."""
