@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.harness.cluster.kubectl import ROOT
-from tests.harness.session import durations, reports
+from tests.harness.session import durations, failures, reports
 from tests.harness.session.prebuild import BEGUN, begin
 from tests.harness.session.stages import SLOW
 
@@ -69,15 +69,17 @@ def main(more: Sequence[str]) -> int:
     if more and more[0] == "fast":
         return _fast(more[1:])
     stop = begin()
-    with tempfile.NamedTemporaryFile() as file:
-        os.environ[durations.FILE] = file.name
+    with tempfile.NamedTemporaryFile() as took, tempfile.NamedTemporaryFile() as failed:
+        os.environ[durations.FILE], os.environ[failures.FILE] = took.name, failed.name
         try:
             return _all(more)
         finally:
             stop()
-            print(f"\nThe slowest tests and fixtures:\n{durations.slowest(Path(file.name))}")
-            print(f"\nThe slowest folders:\n{durations.slowest_folders(Path(file.name))}")
-            print(f"\nThe busiest folders:\n{durations.busiest_folders(Path(file.name))}", flush=True)
+            print(f"\nThe slowest tests and fixtures:\n{durations.slowest(Path(took.name))}")
+            print(f"\nThe slowest folders:\n{durations.slowest_folders(Path(took.name))}")
+            print(f"\nThe busiest folders:\n{durations.busiest_folders(Path(took.name))}", flush=True)
+            if why := failures.shown(Path(failed.name)):
+                print(f"\nWhat failed:\n\n{why}", flush=True)
 
 
 def _all(more: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from tests.harness.cluster.audit_log import requests
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
 from tests.harness.identity.keycloak import Keycloak
-from tests.harness.session import durations, reports
+from tests.harness.session import durations, failures, reports
 from tests.harness.session import measurements as measuring
 from tests.harness.session.measurements import Measured
 from tests.harness.session.prebuild import begin_for
@@ -105,6 +105,12 @@ def _noting(what: str) -> Iterator[None]:
         yield
     finally:
         durations.note(what, time.perf_counter() - began, durations.processor_time() - used)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Notes what failed."""
+    if report.failed:
+        failures.note(report.nodeid, report.longreprtext)
 
 
 def pytest_terminal_summary(

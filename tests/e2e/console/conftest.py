@@ -12,13 +12,10 @@ from tests.e2e.console.stage import Stage, make_stage
 from tests.harness.cluster.deployed_platform import Platform, Tenant, administrator
 from tests.harness.cluster.kubectl import an_organisation
 from tests.harness.console.at_issuer import ConsoleAtIssuer, console_at_issuer
-from tests.harness.console.chromium import SIZE, chromium
+from tests.harness.console.chromium import SIZE, chromium, open_context
 from tests.harness.console.watching import watch
 from tests.harness.identity.keycloak import Keycloak
 from tests.integration.api.console.person import Person
-
-# A rollout on a busy machine is slow, and comes all the same.
-PATIENCE_MS = 60_000
 
 
 @dataclass
@@ -33,7 +30,7 @@ class People:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    with chromium(PATIENCE_MS) as running:
+    with chromium() as running:
         yield running
 
 
@@ -63,8 +60,7 @@ def signed_in(
     """Somebody with a role in an organisation, who has signed in at Keycloak with a browser of their own."""
 
     def sign_in(namespace: str, role: str) -> Person:
-        context = browser.new_context(viewport=SIZE, locale="en-GB", timezone_id="Europe/Berlin")
-        context.set_default_timeout(PATIENCE_MS)
+        context = open_context(browser, viewport=SIZE, locale="en-GB", timezone_id="Europe/Berlin")
         watch(context, complaints, allowed=(console.url, console.keycloak.url, stage.club))
         page = context.new_page()
         console.sign_in(page, console.person(namespace, role))

@@ -59,7 +59,13 @@ def confined(part: str, *, kubectl: Kubectl, kubeconfig: Path, folder: Path) -> 
     config["current-context"] = kubectl.context or config["current-context"]
     path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(config))
-    yield path
+    try:
+        yield path
+    finally:
+        _take_back(name, kubectl)
+
+
+def _take_back(name: str, kubectl: Kubectl) -> None:
     for kind in ("clusterrolebinding", "clusterrole"):
         kubectl("delete", kind, name)
     kubectl("delete", "serviceaccount", name, namespace="default")

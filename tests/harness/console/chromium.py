@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ViewportSize, expect, sync_playwright
 
 from tests.harness.identity.browser import PROGRAMS
 from tieline_cluster.image_build.debian_packages import install_missing
@@ -13,6 +14,7 @@ from tieline_cluster.progress import Progress
 
 SIZE: ViewportSize = {"width": 1360, "height": 860}
 PATIENCE_MS = 60_000
+"""For what comes within a moment on an idle machine."""
 PROGRAM = "/usr/bin/chromium-headless-shell"
 """Without windows and pages of its own: it takes a third of the processor time of the whole browser."""
 WHOLE_PROGRAM = "/usr/bin/chromium"
@@ -26,11 +28,20 @@ def install_chromium() -> None:
 
 
 @contextmanager
-def chromium(patience_ms: float = PATIENCE_MS, *options: str, program: str = PROGRAM) -> Iterator[Browser]:
-    """Chromium, headless. Expectations wait as long as ``patience_ms``. ``options`` of its command line."""
+def chromium(*options: str, program: str = PROGRAM) -> Iterator[Browser]:
+    """Chromium, headless. Expectations wait as long as ``PATIENCE_MS``. ``options`` of its command line."""
     install_chromium()
-    expect.set_options(timeout=patience_ms)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
-        yield browser
-        browser.close()
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def open_context(browser: Browser, **options: Any) -> BrowserContext:
+    """A browser of somebody new, with Playwright's ``options``. Its actions wait as long as expectations do."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_MS)
+    return context

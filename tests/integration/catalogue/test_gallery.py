@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from tests.harness.cluster.kubectl import Organisation
 from tests.harness.console.built import built_console
-from tests.harness.console.chromium import SIZE, chromium
+from tests.harness.console.chromium import SIZE, chromium, open_context
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.console.person import Person
 from tests.integration.api.objects import make_project
@@ -56,8 +56,8 @@ def test_from_the_gallery_to_a_first_call(
 ) -> None:
     provider = internet.emulator.providers[KEY]
     make_project(admin)
-    with chromium(20_000, *internet.browser_options) as browser:
-        context = browser.new_context(viewport=SIZE, locale="en-GB", ignore_https_errors=True)
+    with chromium(*internet.browser_options) as browser:
+        context = open_context(browser, viewport=SIZE, locale="en-GB", ignore_https_errors=True)
         ann = Person(context.new_page(), platform.url, organisation_of_catalogue.namespace)
         ann.sign_in(str(admin.token))
         actions: list[str] = []

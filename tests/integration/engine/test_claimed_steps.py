@@ -27,10 +27,12 @@ async def _pod(engine: NatsServer, streams: EventStreams, credentials: Path) -> 
     connection = EngineConnection(urls=[engine.url], credentials_file=credentials, streams=streams)
     running = asyncio.create_task(connection.run())
     await connection.connected.wait()
-    yield EngineStorage(connection)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    await connection.close()
+    try:
+        yield EngineStorage(connection)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await connection.close()
 
 
 @pytest.fixture

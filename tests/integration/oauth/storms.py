@@ -80,8 +80,10 @@ async def serving(provider: P) -> AsyncIterator[P]:
     server = TestServer(app)
     await server.start_server(shutdown_timeout=1)
     provider.url = str(server.make_url("/token"))
-    yield provider
-    await server.close()
+    try:
+        yield provider
+    finally:
+        await server.close()
 
 
 class Worker:

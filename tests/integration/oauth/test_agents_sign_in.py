@@ -23,7 +23,7 @@ from pydantic import AnyUrl
 
 from tests.harness.cluster.deployed_platform import http
 from tests.harness.cluster.kubectl import Kubectl, Organisation
-from tests.harness.console.chromium import PATIENCE_MS, chromium
+from tests.harness.console.chromium import chromium, open_context
 from tests.harness.identity import mcp_client
 from tests.harness.identity.keycloak import Keycloak, Person
 from tests.harness.processes.local_servers import serving
@@ -204,13 +204,13 @@ def test_the_typescript_client_in_a_page_signs_in(stage: Stage, page: dict[str, 
     settings = {"url": stage.url, "redirectUrl": f"{stage.page}/back", "clientId": application.id}
     page["/"] = page["/back"] = _PAGE.replace("SETTINGS", json.dumps(settings))
     page["/client.js"] = (mcp_client.installed() / "in_browser.js").read_text()
-    with chromium(PATIENCE_MS) as browser:
-        tab = browser.new_context(locale="en-GB").new_page()
+    with chromium() as browser:
+        tab = open_context(browser, locale="en-GB").new_page()
         said: list[str] = []
         tab.on("console", lambda message: said.append(message.text))
         tab.goto(f"{stage.page}/")
         try:
-            tab.fill("#username", stage.person.name, timeout=PATIENCE_MS)
+            tab.fill("#username", stage.person.name)
         except Exception:
             raise AssertionError(f"{tab.url}: {tab.text_content('body')} {said}") from None
         tab.fill("#password", stage.person.password)

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, exp
 
 from tests.harness.clients.secret_leaks import leaks
 from tests.harness.cluster.kubectl import Kubectl, Organisation
-from tests.harness.console.chromium import PATIENCE_MS, WHOLE_PROGRAM, chromium
+from tests.harness.console.chromium import WHOLE_PROGRAM, chromium, open_context
 from tests.harness.console.watching import watch
 from tests.harness.identity.keycloak import Application, Keycloak, Person
 from tests.harness.processes.running_api import RunningApi
@@ -123,7 +123,7 @@ def stage(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium(PATIENCE_MS, "--test-third-party-cookie-phaseout", program=WHOLE_PROGRAM) as running:
+    with chromium("--test-third-party-cookie-phaseout", program=WHOLE_PROGRAM) as running:
         yield running
 
 
@@ -134,8 +134,7 @@ def new_user(browser: Browser) -> Iterator[Callable[[], BrowserContext]]:
     made: list[BrowserContext] = []
 
     def make() -> BrowserContext:
-        context = browser.new_context(locale="en-GB")
-        context.set_default_timeout(PATIENCE_MS)
+        context = open_context(browser, locale="en-GB")
         watch(context, complaints)
         made.append(context)
         return context
@@ -356,7 +355,7 @@ def test_what_was_used_once_is_good_for_nothing(
     callback = with_parameter(asked, "/oauth2/callback", "code")
     state = parse_qs(urlsplit(callback).query)["state"][0]
     for browser in (context, new_user()):
-        again = browser.new_page()
+        again = open_context(browser).new_page()
         again.goto(callback)
         refused(again)
         again.close()
@@ -437,7 +436,7 @@ def test_nothing_that_a_user_clicks_on_is_shown_in_a_frame_of_another_origin(
     """Clickjacking: the page of a session, the window of an authorisation, and the callback page."""
     url = stage.begin("https://app.example")["url"] if path == "session" else f"{stage.api.url}{path}"
     with page_with(f'<iframe src="{url}"></iframe>') as evil:
-        page = browser.new_page()
+        page = open_context(browser).new_page()
         with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
             page.goto(evil)
         (frame,) = page.main_frame.child_frames
@@ -451,7 +450,7 @@ def test_a_product_in_a_frame_of_another_origin_shows_the_page_to_nobody(
     """Clickjacking through the product: each page around the frame must be one of the session's origins."""
     with page_with(f'<iframe src="{embedded.url}"></iframe>') as other:
         evil = other.replace("localhost", "evil.localhost")
-        page = browser.new_page()
+        page = open_context(browser).new_page()
         page.goto(evil)
         with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
             page.frame_locator("iframe").get_by_role("button", name="Connect accounts").click()

@@ -45,8 +45,10 @@ async def written() -> AsyncIterator[Written]:
 async def running() -> AsyncIterator[Written]:
     found = Written()
     task = asyncio.ensure_future(found.writer.run())
-    yield found
-    task.cancel()
+    try:
+        yield found
+    finally:
+        task.cancel()
 
 
 async def test_what_ends_in_the_same_message_takes_the_place_of_what_was_under_way(written: Written) -> None:

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.harness.cluster.kubectl import Organisation
-from tests.harness.console.chromium import PATIENCE_MS, WHOLE_PROGRAM, chromium
+from tests.harness.console.chromium import WHOLE_PROGRAM, chromium, open_context
 from tests.harness.console.watching import watch
 from tests.harness.processes.ports import free_port
 from tests.integration.api.conftest import Client, Server
@@ -139,7 +139,7 @@ def scene(server: Server, org: Organisation, token_for: Callable[..., str]) -> I
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     options = ("--test-third-party-cookie-phaseout", f"--host-resolver-rules=MAP {FAR_HOST} 127.0.0.1")
-    with chromium(PATIENCE_MS, *options, program=WHOLE_PROGRAM) as running:
+    with chromium(*options, program=WHOLE_PROGRAM) as running:
         yield running
 
 
@@ -151,8 +151,7 @@ def complaints() -> list[str]:
 @pytest.fixture
 def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
     """A browser of a new user. What it refuses or throws fails the test."""
-    made = browser.new_context(locale="en-GB")
-    made.set_default_timeout(PATIENCE_MS)
+    made = open_context(browser, locale="en-GB")
     watch(made, complaints)
     yield made
     made.close()

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.harness.console.axe import findings
+from tests.harness.console.chromium import open_context
 from tests.integration.api.connect.conftest import FAR_HOST, Scene
 from tests.integration.api.connect.product import GOOD_KEY
 from tests.integration.api.objects import make_project, make_template
@@ -120,7 +121,7 @@ def test_the_page_is_accessible_and_speaks_the_readers_language(
 ) -> None:
     browser = context.browser
     assert browser is not None
-    german = browser.new_context(locale="de-AT", color_scheme="dark")
+    german = open_context(browser, locale="de-AT", color_scheme="dark")
     page = german.new_page()
     page.goto(scene.begin()["url"])
     expect(page.get_by_role("heading", level=1)).to_have_text("Ihre Werkzeuge")
@@ -205,7 +206,7 @@ def test_the_catalogue_says_where_to_find_a_key_in_a_third_language_of_the_brand
     made = scene.begin(environmentId=project["environments"][0]["id"])
     browser = context.browser
     assert browser is not None
-    french = browser.new_context(locale="fr-CA", color_scheme=scheme)
+    french = open_context(browser, locale="fr-CA", color_scheme=scheme)
     page = french.new_page()
     page.goto(made["url"])
     expect(page.get_by_role("heading", level=1)).to_have_text("Vos outils")

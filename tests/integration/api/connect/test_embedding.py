@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, expect
 
 from tests.harness.console.axe import findings
+from tests.harness.console.chromium import open_context
 from tests.integration.api.connect.conftest import Scene
 from tests.integration.api.connect.product import built_example, page_with, product
 
@@ -117,7 +118,7 @@ def test_an_origin_that_is_not_allowed_is_told_what_to_do(
         return {"token": made["token"], "page": f"{scene.admin.url}/connect"}
 
     with product(example, begin) as url:
-        page = browser.new_page()
+        page = open_context(browser).new_page()
         page.goto(f"{url}/?mode={mode}")
         with page.expect_console_message(lambda message: f"add {url} to allowedOrigins" in message.text):
             page.get_by_role("button", name="Connect accounts").click()
@@ -128,7 +129,7 @@ def test_an_origin_that_is_not_allowed_is_told_what_to_do(
 def test_no_other_origin_shows_the_page_in_a_frame(scene: Scene, browser: Browser) -> None:
     made = scene.begin(allowedOrigins=["https://app.example"])
     with page_with(f'<iframe src="{made["url"]}"></iframe>') as evil:
-        page = browser.new_page()
+        page = open_context(browser).new_page()
         with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
             page.goto(evil)
         (frame,) = page.main_frame.child_frames

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.console.built import built_console
-from tests.harness.console.chromium import PATIENCE_MS, SIZE, chromium
+from tests.harness.console.chromium import SIZE, chromium, open_context
 from tests.harness.console.watching import watch
 from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Client, Server, of_engine
@@ -73,9 +73,8 @@ def person(browser: Browser, server: Server, acme: Organisation) -> Iterator[Cal
     complaints: list[str] = []
 
     def sign_in(client: Client) -> Person:
-        context = browser.new_context(viewport=SIZE, timezone_id="Europe/Berlin", locale="en-GB")
+        context = open_context(browser, viewport=SIZE, timezone_id="Europe/Berlin", locale="en-GB")
         contexts.append(context)
-        context.set_default_timeout(PATIENCE_MS)
         watch(context, complaints, allowed=("http://127.0.0.1:",))
         page = context.new_page()
         someone = Person(page, server.url, acme.namespace)

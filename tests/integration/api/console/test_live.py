@@ -94,7 +94,7 @@ def test_without_a_stream_it_polls(person: Person_, admin: Client, scene: Scene)
     asked = requests.count("/projects")
     eventually("the page asks", lambda: requests.count("/projects") > asked + 1, within=60)
     scene.project("Asked for")
-    expect(ann.main.get_by_text("Asked for").first).to_be_visible(timeout=40_000)
+    expect(ann.main.get_by_text("Asked for").first).to_be_visible()
 
 
 def test_a_session_that_ends_asks_again_and_keeps_what_was_typed(

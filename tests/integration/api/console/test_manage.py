@@ -128,7 +128,7 @@ def test_a_user_is_created_activated_and_deleted(person: Person_, admin: Client)
     place = f"{project['name']} · production"
     dialog.get_by_label("Environment").select_option(label=place)
     choice = dialog.get_by_label("Connection for")
-    expect(choice).to_contain_text("Shop of Mia", timeout=20_000)
+    expect(choice).to_contain_text("Shop of Mia")
     choice.select_option(made["id"])
     dialog.get_by_label("Region").select_option("eu")
     ann.finds_it_accessible()
@@ -244,7 +244,7 @@ def test_a_channel_by_mail_is_tested_and_a_project_sends_to_it(
         *("-p", status),
         namespace=scene.organisation.namespace,
     )
-    expect(channel).to_contain_text("was delivered", timeout=20_000)
+    expect(channel).to_contain_text("was delivered")
     assert "not-shown-again" not in ann.page.content()
 
     ann.open(f"/projects/{project['id']}/settings")

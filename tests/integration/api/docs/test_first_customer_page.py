@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.harness.cluster.deployed_platform import Answer, http
 from tests.harness.cluster.kubectl import ROOT, Kubectl
-from tests.harness.console.chromium import PATIENCE_MS, WHOLE_PROGRAM, chromium
+from tests.harness.console.chromium import WHOLE_PROGRAM, chromium, open_context
 from tests.harness.identity.keycloak import Keycloak, Person
 from tests.harness.processes.local_servers import HandlerServer, Quiet
 from tests.harness.processes.ports import free_ports
@@ -164,14 +164,16 @@ def a_team(
         log=folder / "operator.log",
         variables={**OPEN, "TIELINE_PUBLIC_URL_TEMPLATE": f"http://127.0.0.1:{ports[1]}"},
     )
-    yield Team(reader, operator, api, kubectl, ports)
-    operator.stop()
-    kubectl("delete", "namespace", reader.namespace, "--ignore-not-found", "--wait=false")
+    try:
+        yield Team(reader, operator, api, kubectl, ports)
+    finally:
+        operator.stop()
+        kubectl("delete", "namespace", reader.namespace, "--ignore-not-found", "--wait=false")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium(PATIENCE_MS, "--test-third-party-cookie-phaseout", program=WHOLE_PROGRAM) as running:
+    with chromium("--test-third-party-cookie-phaseout", program=WHOLE_PROGRAM) as running:
         yield running
 
 
@@ -213,7 +215,7 @@ def test_a_team_that_follows_the_page_has_its_first_customer(
         team.set_up()
         with team.running() as product:
             assert team.run_for("customer-17").status == 404
-            connect(browser.new_page(locale="en-GB"), product, person)
+            connect(open_context(browser, locale="en-GB").new_page(), product, person)
             product.hears("activation.created customer-17", "connection.created customer-17", after=0)
             forged = http("POST", f"{product.url}/tieline", body=b"{}")
             assert forged.status == 401, "nobody else tells it anything"
@@ -284,7 +286,7 @@ def test_a_team_whose_customers_enter_keys_in_german_has_two_and_one_mistypes(
 
 
 def _signed_in(browser: Browser, product: Product, customer: str) -> Page:
-    context = browser.new_context(locale="en-GB")
+    context = open_context(browser, locale="en-GB")
     context.add_cookies([{"name": "customer", "value": customer, "url": product.url}])
     return context.new_page()
 

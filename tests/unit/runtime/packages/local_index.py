@@ -124,6 +124,8 @@ def local_index(authority: Authority | None = None) -> Iterator[LocalIndex]:
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     scheme = "https" if authority else "http"
     served.url = f"{scheme}://127.0.0.1:{server.server_port}/simple"
-    yield served
-    server.shutdown()
-    server.server_close()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
