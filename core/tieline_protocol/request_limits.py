@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 PER = r"^[1-9][0-9]{0,4}(s|m|h)$"
@@ -86,17 +87,17 @@ class RequestLimits:
         """Requests that each pod may have under way where nobody coordinates them."""
         return (self.concurrent or 0) // self.pods
 
-    @property
+    @cached_property
     def tolerance(self) -> float:
         """Seconds by which a pod may use a slot late."""
         return min(self.seconds * _MARGIN, _MAX_MARGIN_SECONDS)
 
-    @property
+    @cached_property
     def window(self) -> float:
         """The seconds in which no more than ``requests`` slots are handed out: slots may be used late."""
         return self.seconds + self.tolerance
 
-    @property
+    @cached_property
     def spacing(self) -> float:
         """Seconds between slots. All of a period are never sent at once: how long requests travel varies."""
         spread = min(self.window, _LONGEST_SPREAD_SECONDS)

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -13,6 +14,8 @@ FAILED: Final = ("failed", "dead")
 MAX_WORDS = 200
 """Characters of a message that tell issues apart."""
 _LOOKED_AT = 1000
+_REMEMBERED = 200
+"""Messages: runs that fail for one reason say the same, thousands of times."""
 _DIGITS = 20
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
@@ -80,6 +83,12 @@ def words(message: str, *, names: bool = False) -> str:
     >>> words("KeyError: 'DATABASE_URL'", names=True)
     "KeyError: 'DATABASE_URL'"
     """
+    # One letter more says that the message was cut.
+    return _words(message[: _LOOKED_AT + 1], names)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _words(message: str, names: bool) -> str:
     text = message[:_LOOKED_AT]
     text = _QUOTED.sub(lambda found: found[0] if names and _NAME.fullmatch(found[0]) else "*", text)
     if len(message) > _LOOKED_AT:

@@ -78,7 +78,7 @@ class Redactor:
         self._current: dict[str, frozenset[str | bytes]] = {}
         self._former: BoundedDict[str | bytes, None] = BoundedDict(_REMEMBERED)
         self._known: frozenset[str | bytes] = frozenset()
-        self._matcher = _Matcher(())
+        self._built = (self._known, _Matcher(()))
 
     def learn(self, secrets: Iterable[str | bytes]) -> None:
         """Remember ``secrets``, with the 1,000 last ones that came this way."""
@@ -100,11 +100,17 @@ class Redactor:
             self._former[secret] = None
 
     def _refresh(self) -> None:
-        known = frozenset(self._former).union(*self._current.values())
-        if known == self._known:
-            return
-        self._matcher = _Matcher([_forms(secret) for secret in known])
-        self._known = known
+        self._known = frozenset(self._former).union(*self._current.values())
+
+    @property
+    def _matcher(self) -> "_Matcher":
+        """Made when a text is looked at: secrets often change several times in between."""
+        known = self._known
+        of, matcher = self._built
+        if of is not known and of != known:
+            matcher = _Matcher([_forms(secret) for secret in known])
+        self._built = (known, matcher)
+        return matcher
 
     def __call__(self, text: str) -> str:
         """``text`` with every known secret and every JWT replaced."""

@@ -1,6 +1,7 @@
 """What a project runs in for one test: modules of its own, and an event loop in a thread of its own."""
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Coroutine, Iterator
@@ -61,7 +62,9 @@ def _packages(code: Path) -> Path | None:
 
 def _forget(code: Path) -> None:
     sys.modules.pop("main", None)
+    # Texts: a process has thousands of modules, and making a path of each takes longer than most tests.
+    begin = f"{code}{os.sep}"
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file and Path(file).is_relative_to(code) and ".venv" not in Path(file).relative_to(code).parts:
+        file = getattr(module, "__file__", None) or ""
+        if file.startswith(begin) and ".venv" not in file.removeprefix(begin).split(os.sep):
             del sys.modules[name]

@@ -27,11 +27,14 @@ def commands(read: Page) -> list[str]:
 WITH_COMMANDS = [read for read in pages() if commands(read)]
 
 
+COMMAND = typer.main.get_command(app)
+
+
 @pytest.mark.parametrize("read", WITH_COMMANDS, ids=lambda one: one.name)
 def test_every_command_exists_with_its_options(read: Page) -> None:
     for text in commands(read):
         words = shlex.split(re.sub(r"\$\([^)]*\)", "computed", text))
-        group, name = typer.main.get_command(app), "tieline"
+        group, name = COMMAND, "tieline"
         while words and (named := getattr(group, "commands", {}).get(words[0])) is not None:
             group, name = named, f"{name} {words.pop(0)}"
         assert words or not hasattr(group, "commands"), f"{read.name}: tieline {text}"

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
@@ -80,16 +82,15 @@ class _Stream:
     def matching(self, subjects: str) -> list[_Message]:
         if "*" not in subjects and ">" not in subjects:
             return [self.messages[subjects]] if subjects in self.messages else []
-        return [one for subject, one in self.messages.items() if _matches(subjects, subject)]
+        wanted = _expression(subjects)
+        return [one for subject, one in self.messages.items() if wanted.fullmatch(subject)]
 
 
-def _matches(pattern: str, subject: str) -> bool:
-    wanted, parts = pattern.split("."), subject.split(".")
-    if wanted[-1] == ">":
-        wanted, parts = wanted[:-1], parts[: len(wanted) - 1] if len(parts) >= len(wanted) else [""]
-    return len(wanted) == len(parts) and all(
-        one in ("*", part) for one, part in zip(wanted, parts, strict=True)
-    )
+@lru_cache(maxsize=1000)
+def _expression(subjects: str) -> re.Pattern[str]:
+    """Of the subjects of a filter with wildcards."""
+    wildcards = {"*": "[^.]+", ">": ".+"}
+    return re.compile(r"\.".join(wildcards.get(token) or re.escape(token) for token in subjects.split(".")))
 
 
 class SimulatedEngine:
@@ -154,9 +155,9 @@ class SimulatedEngine:
             return messages.get(subject)
         if "multi_last" in body:
             return next((messages[one] for one in body["multi_last"] if one in messages), None)
-        wanted = sorted(messages.values(), key=lambda one: one.number)
-        pattern, number = body["next_by_subj"], body["seq"]
-        return next((one for one in wanted if one.number >= number and _matches(pattern, one.subject)), None)
+        wanted, number = _expression(body["next_by_subj"]), body["seq"]
+        found = (one for one in messages.values() if one.number >= number and wanted.fullmatch(one.subject))
+        return min(found, key=lambda one: one.number, default=None)
 
     def api(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
         operation, _, name = subject.rpartition(".")
