@@ -6,6 +6,7 @@ as they are. Of the names that an administrator allows, it can express those of 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -103,10 +104,16 @@ def _opened(egress: Egress) -> Iterator[Manifest]:
         yield from _of_the_cluster(host)
 
 
-def _block(network: Network, closed: Iterable[Network]) -> Manifest:
+def _block(network: Network, closed: tuple[Network, ...]) -> Manifest:
     """A network without the smaller ones in it that are closed."""
-    parts = dict.fromkeys(str(one) for one in closed if one != network and _is_in(one, network))
+    parts = _parts(network, closed)
     return {"ipBlock": {"cidr": str(network), **({"except": list(parts)} if parts else {})}}
+
+
+@lru_cache(maxsize=1000)
+def _parts(network: Network, closed: tuple[Network, ...]) -> tuple[str, ...]:
+    """Remembered: they are the same for every environment, and comparing networks is slow."""
+    return tuple(dict.fromkeys(str(one) for one in closed if one != network and _is_in(one, network)))
 
 
 def _is_in(part: Network, network: Network) -> bool:
