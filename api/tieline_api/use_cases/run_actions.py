@@ -26,7 +26,7 @@ from tieline_core.engine.stored_messages import StoredMessage
 from tieline_core.identity.ids import new_id
 from tieline_protocol.child_runs import ChildEnd, ended_event
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, TTL, EventStreams, subject_parts
-from tieline_protocol.events import EventMetadata, InvalidEventError, ParentRun
+from tieline_protocol.events import EventMetadata, InvalidEventError
 from tieline_protocol.run_records import ENDED, RunFacts, RunRecord, RunStatus
 
 logger = logging.getLogger("tieline.runs")
@@ -259,12 +259,12 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
 async def _wake_parent(
     engine: EngineRequests, streams: EventStreams, run: Run, removed: Sequence[StoredMessage]
 ) -> None:
-    """Has a pod tell the run that waits for the one that was removed. Without room it goes on at its timeout."""
-    parent = next((found for one in removed if (found := _parent_in(one))), None)
-    if parent is None:
+    """Has a pod tell the runs that wait for the one that was removed. Without room they go on at their timeout."""
+    child = next((found for one in removed if (found := _awaited_in(one))), None)
+    if child is None:
         return
     end = ChildEnd(child=run.id, status="cancelled").encode()
-    metadata = ended_event(parent, new_id(), time.time())
+    metadata = ended_event(child, new_id(), time.time())
     try:
         await engine.ask(
             lambda jetstream: publish_waking(jetstream, streams, metadata, end, seconds=TIMEOUT),
@@ -274,11 +274,13 @@ async def _wake_parent(
         logger.warning("The parent of a run that was cancelled does not know it: %s", error.message)
 
 
-def _parent_in(message: StoredMessage) -> ParentRun | None:
+def _awaited_in(message: StoredMessage) -> EventMetadata | None:
+    """The event of a run for which others wait; None for another one."""
     try:
-        return EventMetadata.parse(message.headers).parent
+        metadata = EventMetadata.parse(message.headers)
     except InvalidEventError:
         return None
+    return metadata if metadata.waiting_runs else None
 
 
 async def discard(platform: Dependencies, organisation: str, run: Run) -> None:

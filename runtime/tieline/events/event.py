@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline.events.batch import BatchRule
 from tieline.events.debounce import DebounceRule
 from tieline.events.retry import Reject, Retry
 from tieline.events.throttle import ThrottleRule
@@ -84,6 +85,8 @@ class EventTask:
     """How bursts of its events are run once."""
     throttle: ThrottleRule | None = None
     """How often its runs start."""
+    batch: BatchRule | None = None
+    """How its events are run together: the function takes a list of them."""
 
     def key_of(self, payload: Any) -> str | None:
         """The key of an event with this payload; None where it has none."""

@@ -8,7 +8,8 @@ from aiohttp import web
 
 from tieline.context import WebhookDelivery
 from tieline.errors import TielineError, reason
-from tieline.events.event import Event, event_of
+from tieline.events.batch import BatchRule
+from tieline.events.event import Event, EventTask, event_of
 from tieline.events.queue import EventQueue, EventsUnavailableError
 from tieline.events.retry import Reject
 from tieline.events.run_approvals import RunApprovals
@@ -16,17 +17,22 @@ from tieline.events.run_children import RunChildren, result_text
 from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, StepsChanged, SuspendedRun
+from tieline.events.stored_batch import events_of, is_batch
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
 from tieline.run_deadline import begin_deadline
 from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.server.event_attempt import Attempt
+from tieline.server.event_batches import BatchCancelledError, EventBatches
 from tieline.server.event_tasks import EventTasks, Task
 from tieline.server.invoker import Invoker
 from tieline.server.request_bodies import reads_json_after_a_mark, unreadable
 from tieline.server.run_history import due_of
 from tieline.server.stored_request import stored_request
 from tieline.sync import SyncContext, SyncRequest
+
+_STORING_SECONDS = 60.0
+"""In which a batch is stored once it is complete."""
 
 
 class NotInThisVersionError(TielineError):
@@ -50,8 +56,11 @@ class EventCalls:
         version: str,
         clock: Callable[[], float],
         make_steps: Callable[..., RunSteps] = RunSteps,
+        waits_for_batches: bool = True,
     ) -> None:
-        """``timeout`` is in seconds, for tasks that have none of their own. ``make_steps`` is called as RunSteps."""
+        """``timeout`` is in seconds, for tasks that have none of their own. ``make_steps`` is called as RunSteps.
+
+        ``waits_for_batches``: see EventBatches."""
         self._calls = calls
         self._tasks = tasks
         self._queue = queue
@@ -59,6 +68,7 @@ class EventCalls:
         self._version = version
         self._clock = clock
         self._make_steps = make_steps
+        self._batches = EventBatches(calls.publisher, calls.turns, clock=clock, waits=waits_for_batches)
 
     async def call(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
         """What the code raised; None when it succeeded. Raises SuspendedRun and CancelledByEvent."""
@@ -79,6 +89,8 @@ class EventCalls:
         """What the code raised; None when it succeeded."""
         usual = self._tasks.schedule_timeout if isinstance(task, Schedule) else self._timeout
         seconds = usual if task is None or task.timeout is None else task.timeout
+        if (rule := _joined(task, attempt)) is not None:
+            seconds = rule.seconds + _STORING_SECONDS
         try:
             begin_deadline(asyncio.get_running_loop().time(), seconds)
             async with asyncio.timeout(seconds or None) as deadline:
@@ -152,7 +164,18 @@ class EventCalls:
         if isinstance(task, Webhook):
             await self._call_webhook(task, attempt, context, slot)
             return
-        event = _scheduled_run(task, attempt) if isinstance(task, Schedule) else _event(attempt)
+        if isinstance(task, EventTask) and (rule := _joined(task, attempt)) is not None:
+            # It only waits, for other events and for their run.
+            slot.keep()
+            slot.free()
+            try:
+                await self._batches.join(attempt, task, rule)
+            except BatchCancelledError:
+                attempt.cancelled = True
+                raise
+            attempt.result = None if metadata.parent is None else result_text(metadata.task, None)
+            return
+        event = _argument(task, attempt)
         if task.is_async:
             returned = await task.handler(*(context, event)[: task.arguments])
         else:
@@ -195,8 +218,26 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-def _event(attempt: Attempt) -> Event:
-    return event_of(attempt.metadata, attempt.delivery.payload, attempt=attempt.number)
+def _argument(task: EventTask | Schedule, attempt: Attempt) -> ScheduledRun | Event | list[Event]:
+    """What the function takes beside its context. Raises Reject."""
+    if isinstance(task, Schedule):
+        return _scheduled_run(task, attempt)
+    payload = attempt.delivery.payload
+    if not is_batch(payload):
+        return event_of(attempt.metadata, payload, attempt=attempt.number)
+    if task.batch is None:
+        raise Reject("This version runs the task for single events, and this is a batch: replay its events")
+    try:
+        return events_of(payload, attempt.metadata, attempt=attempt.number)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        raise Reject("The payload is no batch of events") from None
+
+
+def _joined(task: Task | None, attempt: Attempt) -> BatchRule | None:
+    """How the event is run with others; None for one that is not, and for a batch."""
+    if not isinstance(task, EventTask) or is_batch(attempt.delivery.payload):
+        return None
+    return task.batch
 
 
 def _scheduled_run(schedule: Schedule, attempt: Attempt) -> ScheduledRun:

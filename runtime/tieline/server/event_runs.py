@@ -71,8 +71,9 @@ class EventRuns:
         timeout: float,
         version: str,
         clock: Callable[[], float] = time.time,
+        waits_for_batches: bool = True,
     ) -> None:
-        """``timeout`` is in seconds, for tasks that have none of their own."""
+        """``timeout`` is in seconds, for tasks that have none of their own. ``waits_for_batches``: see EventBatches."""
         self._calls = calls
         self._tasks = tasks
         self._queue = queue
@@ -83,7 +84,13 @@ class EventRuns:
         self._debounced = DebouncedEvents(queue, self._settlement, clock=clock)
         self._throttled = ThrottledEvents(queue, self._settlement, clock=clock)
         self._code = EventCalls(
-            calls, tasks=tasks, queue=queue, timeout=timeout, version=version, clock=clock
+            calls,
+            tasks=tasks,
+            queue=queue,
+            timeout=timeout,
+            version=version,
+            clock=clock,
+            waits_for_batches=waits_for_batches,
         )
         self._users = users
         self._counts = counts

@@ -74,6 +74,7 @@ def nightly(): ...
             "cancelOn": None,
             "debounce": None,
             "throttle": None,
+            "batch": None,
         }
     ]
 

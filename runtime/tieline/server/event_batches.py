@@ -1,0 +1,171 @@
+"""Events of tasks with ``batch``: this pod holds them until a batch is full or its time is over.
+
+Then it stores the batch as an event of its own, which is tried again as a whole. Each member is a run that waits for
+the end of that one, as a parent waits for its child. Until the batch is stored its members are unacknowledged: if the
+pod dies, the engine hands them out again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from tieline.errors import TielineError
+from tieline.events.batch import BatchRule
+from tieline.events.event import EventTask, key_in, parsed_payload
+from tieline.events.publisher import Publisher
+from tieline.events.retry import Reject
+from tieline.events.run_store import RunTakenOver
+from tieline.events.stored_batch import Member, encode_batch
+from tieline.events.wait_store import KeptEvent
+from tieline.execution.fair_limiter import FairLimiter
+from tieline.execution.ulids import new_ulid
+from tieline.server.event_attempt import Attempt
+from tieline_protocol.child_runs import ChildEnd, InvalidChildEndError
+from tieline_protocol.event_streams import MAX_EVENT_BYTES
+from tieline_protocol.events import EventMetadata
+
+_IDLE_TURNS = 100
+"""Of the event loop without another event: then nothing else is ready."""
+
+
+class BatchFailedError(Reject):
+    """Why a member is a dead letter: its batch has not succeeded."""
+
+
+class BatchCancelledError(TielineError):
+    """Why a member is cancelled: its batch was."""
+
+
+@dataclass
+class _Group:
+    """A batch that is not full."""
+
+    task: EventTask
+    rule: BatchRule
+    members: dict[str, Attempt] = field(default_factory=dict)
+    """By run, in the order in which they came."""
+    size: int = 0
+    """Bytes of the payloads of all that have come."""
+    came: int = 0
+    is_full: asyncio.Event = field(default_factory=asyncio.Event)
+    storing: "asyncio.Task[str] | None" = None
+    """Stores it, and returns its run."""
+
+
+class EventBatches:
+    """The batches that this pod gathers."""
+
+    def __init__(
+        self, publisher: Publisher, turns: FairLimiter, *, clock: Callable[[], float], waits: bool = True
+    ) -> None:
+        """``waits``: False where time stands still, in tests: a batch begins once no other event is ready."""
+        self._publisher = publisher
+        self._turns = turns
+        self._clock = clock
+        self._waits = waits
+        self._groups: dict[Hashable, _Group] = {}
+
+    async def join(self, attempt: Attempt, task: EventTask, rule: BatchRule) -> None:
+        """Run an event with others, and return once their batch has succeeded.
+
+        Raises SuspendedRun while the batch runs, BatchFailedError, BatchCancelledError, and what steps raise.
+        """
+        if attempt.waits is None:
+            raise AssertionError
+        # Also a payload that is no JSON is the affair of one event alone.
+        content = parsed_payload(attempt.delivery.payload)
+        value = "" if rule.key is None else key_in(content, rule.key)
+        batch, end = await attempt.waits.run_batch(
+            task.name, lambda: self._gather(attempt, task, rule, value)
+        )
+        _check(batch, end)
+
+    async def _gather(self, attempt: Attempt, task: EventTask, rule: BatchRule, value: str | None) -> str:
+        """The run of the batch, once it is stored. Raises EventsUnavailableError and RunTakenOver."""
+        run, length = attempt.metadata.run, len(attempt.delivery.payload)
+        # Events without the field have nothing in common.
+        index: Hashable = (task.name, attempt.metadata.user, value, run if value is None else None)
+        group = self._groups.get(index)
+        if group is not None and group.size + length > MAX_EVENT_BYTES:
+            self._close(index)
+            group = None
+        if group is None:
+            group = self._groups[index] = _Group(task=task, rule=rule)
+        if group.storing is None:
+            group.storing = asyncio.create_task(self._store_in_time(index, group))
+        group.members[run] = attempt
+        group.size += length
+        group.came += 1
+        if group.came >= rule.size or value is None:
+            self._close(index)
+        elif self._turns.active + sum(len(one.members) for one in self._groups.values()) >= self._turns.most:
+            # The pod takes no more events, so none of its batches could grow.
+            for one in list(self._groups):
+                self._close(one)
+        try:
+            batch = await asyncio.shield(group.storing)
+        except asyncio.CancelledError:
+            group.members.pop(run, None)
+            raise
+        if run not in group.members:
+            raise RunTakenOver
+        return batch
+
+    def _close(self, index: Hashable) -> None:
+        self._groups.pop(index).is_full.set()
+
+    async def _store_in_time(self, index: Hashable, group: _Group) -> str:
+        if self._waits:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(group.rule.seconds):
+                    await group.is_full.wait()
+        else:
+            await _until_idle(group)
+        if self._groups.get(index) is group:
+            self._close(index)
+        # Another pod may have what this one holds no more.
+        group.members = {run: one for run, one in group.members.items() if one.delivery.held}
+        attempts = list(group.members.values())
+        if not attempts:
+            return ""
+        return await self._store(group, attempts)
+
+    async def _store(self, group: _Group, attempts: list[Attempt]) -> str:
+        attempts.sort(key=lambda one: (one.metadata.queued_at, one.metadata.run))
+        members = [Member(metadata=one.metadata, payload=one.delivery.payload) for one in attempts]
+        metadata = EventMetadata(
+            run=new_ulid(),
+            kind="event",
+            task=group.task.name,
+            queued_at=self._clock(),
+            user=attempts[0].metadata.user,
+            members=tuple(
+                " ".join(filter(None, (one.metadata.run, one.delivery.key_hash))) for one in attempts
+            ),
+        )
+        await self._publisher.store(metadata, encode_batch(members), attempts=group.task.retry.attempts)
+        return metadata.run
+
+
+async def _until_idle(group: _Group) -> None:
+    """Until the batch is full, or no event has come to it for some turns of the event loop."""
+    came, turns = group.came, 0
+    while turns < _IDLE_TURNS and not group.is_full.is_set():
+        await asyncio.sleep(0)
+        came, turns = group.came, turns + 1 if came == group.came else 0
+
+
+def _check(batch: str, event: KeptEvent | None) -> None:
+    """Raises BatchFailedError and BatchCancelledError."""
+    if event is None:
+        raise BatchFailedError(f"Its batch (run {batch}) did not end in time")
+    try:
+        end = ChildEnd.decode(event.payload)
+    except InvalidChildEndError:
+        raise BatchFailedError(f"How its batch (run {batch}) ended cannot be read") from None
+    if end.status == "cancelled":
+        raise BatchCancelledError(f"Its batch (run {batch}) was cancelled")
+    if end.status != "succeeded":
+        why = ": ".join(one for one in (end.error_type.rpartition(".")[2], end.error) if one)
+        raise BatchFailedError(f"Its batch (run {batch}) failed: {why}")

@@ -1,0 +1,226 @@
+"""``batch``: events of a task are run together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tieline import Batch, Integration
+from tieline.execution.ulids import new_ulid
+from tieline.testing import EventAttempt, Project
+from tieline_protocol.child_runs import ChildEnd, ended_event
+from tieline_protocol.events import HEADER, EventMetadata, InvalidEventError
+
+pytestmark = pytest.mark.fast
+
+HEAD = """
+from tieline import Batch, Context, Event, Integration, Retry
+
+integration = Integration()
+done = []
+
+
+@integration.event("changed", batch=Batch(3, seconds=5, key="shop"), retry=Retry(attempts=2, first=1))
+async def changed(ctx: Context, events: list[Event]) -> None:
+    done.append([one.payload["id"] for one in events])
+    assert len({one.run_id for one in events}) == len(events)
+    await ctx.step("count", len, events)
+    for one in events:
+        if one.payload.get("fails", 0) >= one.attempt:
+            raise RuntimeError("poisoned")
+
+"""
+CONNECTIONS = "connections: {}\nusers:\n  ann: {user: {externalId: ann}}\n  bob: {user: {externalId: bob}}\n"
+Loaded = Callable[..., Project]
+
+
+@pytest.fixture
+def loaded(load_project: Callable[[str, str], Project]) -> Loaded:
+    return lambda code="": load_project(HEAD + code, CONNECTIONS)
+
+
+def publish(project: Project, *ids: int, user: str | None = None, shop: str = "de", **more: Any) -> list[str]:
+    runs = [project.publish("changed", {"id": one, "shop": shop, **more}, user=user) for one in ids]
+    return [one for one in runs if one is not None]
+
+
+def ends(attempts: list[EventAttempt]) -> Counter[str]:
+    return Counter(one.status for one in attempts)
+
+
+def test_events_are_run_together_oldest_first(loaded: Loaded) -> None:
+    project = loaded()
+    members = publish(project, 1, 2, 3, 4)
+    attempts = project.run_events()
+    assert sorted(project.module.done, key=len) == [[4], [1, 2, 3]]
+    succeeded = {one.run_id for one in attempts if one.status == "succeeded"}
+    assert succeeded > set(members)
+    assert len(succeeded) == len(members) + 2
+    assert project.waiting_events == 0
+
+
+def test_members_name_the_run_of_their_batch(loaded: Loaded) -> None:
+    project = loaded()
+    members = publish(project, 1, 2)
+    project.run_events()
+    ended = {one.id: one for one in project._queue.history if one.status == "succeeded"}
+    (batch,) = ended.keys() - set(members)
+    assert [[step.child for step in ended[one].steps] for one in members] == [[batch], [batch]]
+
+
+def test_batches_have_one_user_and_one_value(loaded: Loaded) -> None:
+    project = loaded()
+    publish(project, 1, user="ann")
+    publish(project, 2, user="bob")
+    publish(project, 3, user="ann", shop="fr")
+    publish(project, 4, user="ann")
+    project.run_events()
+    assert sorted(project.module.done) == [[1, 4], [2], [3]]
+
+
+def test_events_without_the_field_run_alone(loaded: Loaded) -> None:
+    project = loaded()
+    for one in (1, 2):
+        project.publish("changed", {"id": one})
+    project.run_events()
+    assert sorted(project.module.done) == [[1], [2]]
+
+
+def test_a_retry_has_the_same_members(loaded: Loaded) -> None:
+    project = loaded()
+    publish(project, 1)
+    publish(project, 2, fails=1)
+    project.run_events()
+    publish(project, 3)
+    attempts = project.run_events() + project.advance(5)
+    assert sorted(project.module.done) == [[1, 2], [1, 2], [3]]
+    assert ends(attempts)["succeeded"] == 5
+    assert project.dead_letters == []
+
+
+def test_members_of_a_failed_batch_are_dead_letters_each(loaded: Loaded) -> None:
+    project = loaded()
+    members = publish(project, 1) + publish(project, 2, fails=9)
+    attempts = project.run_events() + project.advance(60)
+    assert {one.run_id for one in project.dead_letters} == set(members)
+    assert "poisoned" in project.dead_letters[0].error
+    assert {one.status for one in attempts if one.run_id in members} >= {"dead"}
+    assert project.waiting_events == 0
+
+
+def test_what_is_too_large_for_one_batch_comes_in_several(loaded: Loaded) -> None:
+    project = loaded()
+    publish(project, 1, 2, text="x" * 3_000_000)
+    project.run_events()
+    assert sorted(project.module.done) == [[1], [2]]
+
+
+def test_a_parent_gets_no_result(loaded: Loaded) -> None:
+    project = loaded(
+        """
+@integration.event("parent")
+async def parent(ctx: Context, event: Event) -> None:
+    done.append([await ctx.run("changed", {"id": 7, "shop": "de"})])
+"""
+    )
+    project.publish("parent", {})
+    project.run_events()
+    assert project.module.done == [[7], [None]]
+
+
+def test_functions_in_threads_get_lists_too(loaded: Loaded) -> None:
+    project = loaded(
+        """
+@integration.event("blocking", batch=Batch(10))
+def blocking(ctx, events):
+    done.append([one.payload for one in events])
+"""
+    )
+    for one in (1, 2):
+        project.publish("blocking", one)
+    project.run_events()
+    assert project.module.done == [[1, 2]]
+
+
+def test_events_of_a_batch_end_waits_once_each(loaded: Loaded) -> None:
+    project = loaded(
+        """
+integration.waits_for("changed", match=["id"])
+
+
+@integration.event("waiting")
+async def waiting(ctx: Context, event: Event) -> None:
+    found = await ctx.wait_for("changed", match={"id": 2}, timeout=60)
+    done.append(found.payload["id"])
+"""
+    )
+    project.publish("waiting", {})
+    project.run_events()
+    publish(project, 1, 2)
+    project.run_events()
+    assert 2 in project.module.done
+    assert [1, 2] in project.module.done
+
+
+def test_the_platform_cancels_a_batch_with_its_members(loaded: Loaded) -> None:
+    project = loaded()
+    members = publish(project, 1) + publish(project, 2, fails=1)
+    project.run_events()
+    (batch,) = {step.child for one in project._queue.history if one.id == members[0] for step in one.steps}
+    assert batch is not None
+    waiting = project._queue._waiting[batch]
+    ended = ended_event(waiting.metadata, new_ulid(), project.now())
+    project._wait(project._queue.publish(ended, ChildEnd(child=batch, status="cancelled").encode()))
+    cancelled = {one.run_id for one in project.run_events() if one.status == "cancelled"}
+    assert cancelled == set(members)
+    assert project.dead_letters == []
+
+
+def test_metadata_name_the_members_of_a_batch() -> None:
+    metadata = EventMetadata(run="b", kind="event", task="changed", queued_at=1.0, members=("a", "c d"))
+    parsed = EventMetadata.parse({HEADER: metadata.header()})
+    assert [(one.run, one.key_hash) for one in parsed.waiting_runs] == [("a", None), ("c", "d")]
+
+
+@pytest.mark.parametrize("members", ['["a.b"]', "[1]", '["a b c"]', '"ab>"'])
+def test_names_that_are_no_members_are_refused(members: str) -> None:
+    header = f'{{"run":"b","kind":"event","task":"t","queued_at":1,"members":{members}}}'
+    with pytest.raises(InvalidEventError):
+        EventMetadata.parse({HEADER: header})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": Batch(0)}, "size must be from 1 to 100"),
+        ({"batch": Batch(101)}, "size must be from 1 to 100"),
+        ({"batch": Batch(10, seconds=61)}, "seconds must be from 0.1 to 60"),
+        ({"batch": Batch(10, seconds=timedelta(minutes=2))}, "seconds must be from 0.1 to 60"),
+        ({"batch": Batch(10, key="a..b")}, "key names a field"),
+        ({"batch": Batch(10), "key": "id"}, "batch and key exclude"),
+        ({"batch": Batch(10), "debounce": 5}, "batch and debounce exclude"),
+        ({"batch": Batch(10), "key": "id", "cancel_on": "gone"}, "exclude each other"),
+        ({"batch": Batch(10), "shared_key": True}, "batch and shared_key exclude"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Integration().event("changed", **options)
+
+
+@pytest.mark.parametrize("batch", [100, True, Batch(1.5), Batch(10, seconds="5")])  # type: ignore[arg-type]
+def test_other_types_are_refused(batch: Any) -> None:
+    with pytest.raises(TypeError, match="batch"):
+        Integration().event("changed", batch=batch)
+
+
+def test_the_function_takes_events() -> None:
+    with pytest.raises(TypeError, match=r"\(ctx, events\)"):
+
+        @Integration().event("changed", batch=Batch(10))
+        async def changed(ctx: object, events: object, third: object) -> None:
+            """Takes too much."""
