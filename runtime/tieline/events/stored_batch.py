@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tieline.events.batch import MAX_SIZE
 from tieline.events.event import Event, event_of
 from tieline_protocol.events import EventMetadata
 
@@ -26,15 +27,19 @@ def encode_batch(members: Sequence[Member]) -> bytes:
     return f'{{"{_MARK}":[{events}]}}'.encode()
 
 
-def is_batch(payload: bytes) -> bool:
-    """Whether a payload is that of a batch."""
-    return payload.startswith(f'{{"{_MARK}":['.encode())
+def is_batch(payload: bytes, metadata: EventMetadata) -> bool:
+    """Whether an event is a batch, or the replay of one. A payload that only looks so is not: anybody can send it."""
+    is_known = bool(metadata.members) or metadata.replay_of is not None
+    return is_known and payload.startswith(f'{{"{_MARK}":['.encode())
 
 
 def events_of(payload: bytes, metadata: EventMetadata, *, attempt: int) -> list[Event]:
     """The events of a batch, which has the metadata of its run. Raises ValueError, KeyError and TypeError."""
     found: list[Event] = []
-    for named, content in json.loads(payload)[_MARK]:
+    rows = json.loads(payload)[_MARK]
+    if len(rows) > MAX_SIZE:
+        raise ValueError("too many events")
+    for named, content in rows:
         own = EventMetadata(
             run=str(named["run"]),
             kind="event",

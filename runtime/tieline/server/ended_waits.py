@@ -62,7 +62,7 @@ class EndedWaits:
         if metadata.kind == "event" and metadata.task == ENDED_TASK:
             return await self._end_child(attempt)
         # Of an event with a task, the first attempt ends the waits. Each event of a batch has ended its own.
-        is_later = metadata.attempt > 1 or metadata.has_steps or is_batch(attempt.delivery.payload)
+        is_later = metadata.attempt > 1 or metadata.has_steps or is_batch(attempt.delivery.payload, metadata)
         if metadata.kind != "event" or (has_task and is_later):
             return None
         started_at = self._clock()

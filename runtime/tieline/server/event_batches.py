@@ -46,7 +46,7 @@ class _Group:
     members: dict[str, Attempt] = field(default_factory=dict)
     """By run, in the order in which they came."""
     size: int = 0
-    """Bytes of the payloads of all that have come."""
+    """Bytes that all that have come take in the stored batch."""
     came: int = 0
     is_full: asyncio.Event = field(default_factory=asyncio.Event)
     storing: "asyncio.Task[str] | None" = None
@@ -83,7 +83,7 @@ class EventBatches:
 
     async def _gather(self, attempt: Attempt, task: EventTask, rule: BatchRule, value: str | None) -> str:
         """The run of the batch, once it is stored. Raises EventsUnavailableError and RunTakenOver."""
-        run, length = attempt.metadata.run, len(attempt.delivery.payload)
+        run, length = attempt.metadata.run, len(encode_batch([_member(attempt)]))
         # Events without the field have nothing in common.
         index: Hashable = (task.name, attempt.metadata.user, value, run if value is None else None)
         group = self._groups.get(index)
@@ -133,7 +133,7 @@ class EventBatches:
 
     async def _store(self, group: _Group, attempts: list[Attempt]) -> str:
         attempts.sort(key=lambda one: (one.metadata.queued_at, one.metadata.run))
-        members = [Member(metadata=one.metadata, payload=one.delivery.payload) for one in attempts]
+        members = [_member(one) for one in attempts]
         metadata = EventMetadata(
             run=new_ulid(),
             kind="event",
@@ -146,6 +146,10 @@ class EventBatches:
         )
         await self._publisher.store(metadata, encode_batch(members), attempts=group.task.retry.attempts)
         return metadata.run
+
+
+def _member(attempt: Attempt) -> Member:
+    return Member(metadata=attempt.metadata, payload=attempt.delivery.payload)
 
 
 async def _until_idle(group: _Group) -> None:

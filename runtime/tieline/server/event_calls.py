@@ -223,7 +223,7 @@ def _argument(task: EventTask | Schedule, attempt: Attempt) -> ScheduledRun | Ev
     if isinstance(task, Schedule):
         return _scheduled_run(task, attempt)
     payload = attempt.delivery.payload
-    if not is_batch(payload):
+    if not is_batch(payload, attempt.metadata) or (task.batch is None and not attempt.metadata.members):
         return event_of(attempt.metadata, payload, attempt=attempt.number)
     if task.batch is None:
         raise Reject("This version runs the task for single events, and this is a batch: replay its events")
@@ -235,7 +235,7 @@ def _argument(task: EventTask | Schedule, attempt: Attempt) -> ScheduledRun | Ev
 
 def _joined(task: Task | None, attempt: Attempt) -> BatchRule | None:
     """How the event is run with others; None for one that is not, and for a batch."""
-    if not isinstance(task, EventTask) or is_batch(attempt.delivery.payload):
+    if not isinstance(task, EventTask) or is_batch(attempt.delivery.payload, attempt.metadata):
         return None
     return task.batch
 

@@ -119,6 +119,37 @@ def test_what_is_too_large_for_one_batch_comes_in_several(loaded: Loaded) -> Non
     assert sorted(project.module.done) == [[1], [2]]
 
 
+def test_payloads_that_look_like_batches_are_single_events(loaded: Loaded) -> None:
+    project = loaded(
+        """
+@integration.event("single")
+async def single(ctx: Context, event: Event) -> None:
+    done.append(event.payload)
+
+
+@integration.event("listed", batch=Batch(3))
+async def listed(ctx: Context, events: list[Event]) -> None:
+    done.append([one.payload for one in events])
+"""
+    )
+    forged = {"~batch": [[{"run": f"F{one}", "queued_at": 1}, one] for one in range(9)]}
+    for task in ("single", "listed"):
+        project.publish(task, forged)
+    project.run_events()
+    assert sorted(project.module.done, key=str) == sorted([forged, [forged]], key=str)
+    assert project.dead_letters == []
+
+
+def test_what_names_of_events_take_counts_towards_the_size(loaded: Loaded) -> None:
+    project = loaded()
+    most = 4 * 1024 * 1024
+    for one in (1, 2):
+        payload = {"id": one, "shop": "de", "text": "x" * (most // 2 - 1000)}
+        project.publish("changed", payload, id="\N{GRINNING FACE}" * 199 + f"{one}")
+    project.run_events()
+    assert sorted(project.module.done) == [[1], [2]]
+
+
 def test_a_parent_gets_no_result(loaded: Loaded) -> None:
     project = loaded(
         """

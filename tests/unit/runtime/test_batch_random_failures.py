@@ -50,7 +50,7 @@ class Simulation:
 
     def new_pod(self) -> SimulatedPod:
         async def code(waits: RunWaits, attempt: Attempt) -> None:
-            if is_batch(attempt.delivery.payload):
+            if is_batch(attempt.delivery.payload, attempt.metadata):
                 self.run_batch(attempt)
             else:
                 await batches.join(attempt, TASK, RULE)

@@ -6,7 +6,7 @@ import base64
 import json
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,19 @@ async def order(ctx: Context, event: Event) -> None:
     await ctx.step("book", fetch, found)
     raise AssertionError("it goes on behind a step that is not recorded")
 """
+
+
+async def test_events_wait_for_their_batch_across_a_deploy(tmp_path: Path) -> None:
+    batched = HEAD.replace('("order")', '("order", batch=Batch(10))').replace(
+        "import Context", "import Batch, Context"
+    )
+    (tmp_path / "main.py").write_text(
+        f"{batched}async def order(ctx: Context, events: list[Event]) -> None:\n    return\n"
+    )
+    member = sleeper(("batch: order", hashed("batch order"), {"child": "01BATCH", "until": 9e9}))
+    with loaded(tmp_path) as (_, tasks), closing(SleeperReplay(tmp_path, tasks)) as replay:
+        for _ in range(200):
+            assert (await replay.replay(member)).verdict == "continues"
 
 
 def plain(body: str) -> str:
