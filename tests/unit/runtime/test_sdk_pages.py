@@ -456,6 +456,8 @@ def test_ten_invoices_of_a_customer_are_sent_a_minute(serve: Serve) -> None:
         sent.append(len(erp.requests))
         project.advance(timedelta(minutes=1))
     assert sent == [11, 21, 26]
+
+
 def test_prices_are_sent_together(serve: Serve) -> None:
     project = serve(example("async def price_changed"))
     shop = project.connection("shop")
