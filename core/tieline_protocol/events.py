@@ -111,8 +111,11 @@ class EventMetadata:
     """The wait of an event that newer ones supersede: its index and its name, with a space between them."""
     throttled: str | None = None
     """The place of an event in the line of its task, or that it has had its turn."""
+    batch: bool = False
+    """Whether the payload is a batch of events, which the platform has put together."""
     members: tuple[str, ...] = ()
-    """Of a batch: the runs that wait for its end, each with the hash of the key in whose order it is, if any."""
+    """The runs that wait for the end of a batch, each with the hash of the key in whose order it is, if any. A replay
+    has none."""
     interruptions: int = 0
     """How often the run's pod ended in its middle, since an attempt last ended by itself."""
     failure: str | None = None

@@ -103,6 +103,7 @@ async def store(
         user=metadata.user,
         key=metadata.key,
         event_id=metadata.event_id,
+        batch=metadata.batch,
         next_attempt_at=at.timestamp() if at else None,
         replay_of=metadata.replay_of,
     )
@@ -144,8 +145,10 @@ async def replay(
         if payload is None or run.kind in ("webhook", "schedule"):
             raise errors.conflict(no_input(run))
         given = RunInput(payload, None, recorded=True)
-    # With the same input, other systems recognise what the run has done already.
-    metadata = replace(replay_metadata(run, given), idempotency_run=run.id if payload is None else None)
+    # With the same input, other systems recognise what the run has done already. What somebody sends is one event,
+    # whatever it looks like.
+    changes = {"idempotency_run": run.id} if payload is None else {"batch": False}
+    metadata = replace(replay_metadata(run, given), **changes)
     stored, record = await publish(
         platform,
         streams,
@@ -168,6 +171,7 @@ def replay_metadata(run: Run, given: RunInput) -> EventMetadata:
         user=run.user,
         key=run.key,
         shared_key=run.shared_key,
+        batch=run.batch,
         replay_of=run.id,
         request=given.request,
     )

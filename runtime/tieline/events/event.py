@@ -51,11 +51,16 @@ def parsed_payload(payload: bytes) -> Any:
 
 def event_of(metadata: EventMetadata, payload: bytes, *, attempt: int = 1) -> Event:
     """A stored event as code sees it. Raises Reject for a payload that is not JSON."""
+    return event_with(metadata, parsed_payload(payload), attempt=attempt)
+
+
+def event_with(metadata: EventMetadata, payload: Any, *, attempt: int) -> Event:
+    """An event as code sees it, of JSON data."""
     return Event(
         id=metadata.event_id or metadata.run,
         run_id=metadata.run,
         task=metadata.task,
-        payload=parsed_payload(payload),
+        payload=payload,
         key=metadata.key,
         attempt=attempt,
         queued_at=datetime.fromtimestamp(metadata.queued_at, UTC),

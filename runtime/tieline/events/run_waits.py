@@ -200,7 +200,7 @@ class RunWaits:
         until then. The step is recorded once ``gather`` has stored the batch, and returned its run.
         """
         self.has_waited = True
-        step = await self._steps.begin(f"batch: {task}", work=hashed(f"batch {task}"))
+        step = await self._steps.begin(batch_step(task), work=hashed(f"batch {task}"))
         batch = await gather() if step.result is None else ""
         plan = await self._steps.finish(step, {"child": batch, "until": self._clock() + MAX_WAIT_SECONDS})
         # What a pod that died has left of the wait is gone soon.
@@ -264,6 +264,11 @@ class RunWaits:
         if outcome is not None and not is_first:
             await self._store.close(wait)
         return outcome
+
+
+def batch_step(task: str) -> str:
+    """The name of the step in which an event of a task waits for its batch."""
+    return f"batch: {task}"
 
 
 def _answered(approval: str, event: KeptEvent | None) -> StepApproval:

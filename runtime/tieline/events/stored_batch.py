@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline.events.batch import MAX_SIZE
-from tieline.events.event import Event, event_of
+from tieline.events.event import Event, event_with
 from tieline_protocol.events import EventMetadata
 
 _MARK = "~batch"
@@ -27,18 +27,23 @@ def encode_batch(members: Sequence[Member]) -> bytes:
     return f'{{"{_MARK}":[{events}]}}'.encode()
 
 
-def is_batch(payload: bytes, metadata: EventMetadata) -> bool:
-    """Whether an event is a batch, or the replay of one. A payload that only looks so is not: anybody can send it."""
-    is_known = bool(metadata.members) or metadata.replay_of is not None
-    return is_known and payload.startswith(f'{{"{_MARK}":['.encode())
+def looks_like_batch(payload: bytes) -> bool:
+    """Whether a payload has the form of a batch. Anybody can send such a payload: only ``EventMetadata.batch`` says
+    that an event is one.
+    """
+    try:
+        content = json.loads(payload)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and list(content) == [_MARK]
 
 
 def events_of(payload: bytes, metadata: EventMetadata, *, attempt: int) -> list[Event]:
-    """The events of a batch, which has the metadata of its run. Raises ValueError, KeyError and TypeError."""
+    """The events of a batch, which has the metadata of its run. Raises ValueError, KeyError, TypeError and the like."""
     found: list[Event] = []
     rows = json.loads(payload)[_MARK]
-    if len(rows) > MAX_SIZE:
-        raise ValueError("too many events")
+    if not 1 <= len(rows) <= MAX_SIZE:
+        raise ValueError("no events, or too many")
     for named, content in rows:
         own = EventMetadata(
             run=str(named["run"]),
@@ -50,7 +55,7 @@ def events_of(payload: bytes, metadata: EventMetadata, *, attempt: int) -> list[
             key=named.get("key"),
             replay_of=named.get("replay_of"),
         )
-        found.append(event_of(own, json.dumps(content).encode(), attempt=attempt))
+        found.append(event_with(own, content, attempt=attempt))
     return found
 
 

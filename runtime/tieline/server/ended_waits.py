@@ -8,7 +8,6 @@ from tieline.events.child_ends import end_wait_of_parent
 from tieline.events.matching import EventMatching
 from tieline.events.queue import EventQueue
 from tieline.events.retry import Reject
-from tieline.events.stored_batch import is_batch
 from tieline.events.wait_store import Wait
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement
@@ -62,7 +61,7 @@ class EndedWaits:
         if metadata.kind == "event" and metadata.task == ENDED_TASK:
             return await self._end_child(attempt)
         # Of an event with a task, the first attempt ends the waits. Each event of a batch has ended its own.
-        is_later = metadata.attempt > 1 or metadata.has_steps or is_batch(attempt.delivery.payload, metadata)
+        is_later = metadata.attempt > 1 or metadata.has_steps or metadata.batch
         if metadata.kind != "event" or (has_task and is_later):
             return None
         started_at = self._clock()

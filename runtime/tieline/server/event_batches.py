@@ -10,23 +10,33 @@ import contextlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from tieline.errors import TielineError
+from tieline.errors import TielineError, reason
 from tieline.events.batch import BatchRule
 from tieline.events.event import EventTask, key_in, parsed_payload
 from tieline.events.publisher import Publisher
-from tieline.events.retry import Reject
+from tieline.events.queue import EventsUnavailableError
+from tieline.events.retry import Reject, RetryLater
 from tieline.events.run_store import RunTakenOver
 from tieline.events.stored_batch import Member, encode_batch
 from tieline.events.wait_store import KeptEvent
 from tieline.execution.fair_limiter import FairLimiter
 from tieline.execution.ulids import new_ulid
 from tieline.server.event_attempt import Attempt
+from tieline.server.event_settlement import settled
+from tieline.server.event_tasks import Task
+from tieline_common.backoff import jitter
 from tieline_protocol.child_runs import ChildEnd, InvalidChildEndError
 from tieline_protocol.event_streams import MAX_EVENT_BYTES
 from tieline_protocol.events import EventMetadata
 
 _IDLE_TURNS = 100
 """Of the event loop without another event: then nothing else is ready."""
+_AGAIN_SECONDS = 30.0
+"""After which an event joins another batch if its own could not be stored."""
+_STORING_SECONDS = 60.0
+"""For which storing a batch is repeated while the engine is away."""
+_MAX_MEMBER_BYTES = MAX_EVENT_BYTES - 64 * 1024
+"""Of a payload. What a batch says of an event beside that was in headers, of which the engine takes 64 KiB."""
 
 
 class BatchFailedError(Reject):
@@ -43,14 +53,21 @@ class _Group:
 
     task: EventTask
     rule: BatchRule
+    storing: "asyncio.Task[str]" = field(init=False)
+    """Stores it, and returns its run."""
     members: dict[str, Attempt] = field(default_factory=dict)
     """By run, in the order in which they came."""
     size: int = 0
     """Bytes that all that have come take in the stored batch."""
     came: int = 0
     is_full: asyncio.Event = field(default_factory=asyncio.Event)
-    storing: "asyncio.Task[str] | None" = None
-    """Stores it, and returns its run."""
+
+
+def batch_rule_of(task: Task | None, metadata: EventMetadata, payload: bytes) -> BatchRule | None:
+    """How an event is run with others; None for one that is run by itself, and for a batch."""
+    if not isinstance(task, EventTask) or metadata.batch or len(payload) > _MAX_MEMBER_BYTES:
+        return None
+    return task.batch
 
 
 class EventBatches:
@@ -69,38 +86,33 @@ class EventBatches:
     async def join(self, attempt: Attempt, task: EventTask, rule: BatchRule) -> None:
         """Run an event with others, and return once their batch has succeeded.
 
-        Raises SuspendedRun while the batch runs, BatchFailedError, BatchCancelledError, and what steps raise.
+        Raises SuspendedRun while the batch runs, BatchFailedError, BatchCancelledError, RetryLater where the engine is
+        away or full, and what steps raise.
         """
         if attempt.waits is None:
             raise AssertionError
         # Also a payload that is no JSON is the affair of one event alone.
         content = parsed_payload(attempt.delivery.payload)
         value = "" if rule.key is None else key_in(content, rule.key)
-        batch, end = await attempt.waits.run_batch(
-            task.name, lambda: self._gather(attempt, task, rule, value)
-        )
+        try:
+            batch, end = await attempt.waits.run_batch(
+                task.name, lambda: self._gather(attempt, task, rule, value)
+            )
+        except EventsUnavailableError as error:
+            # None of its code has run, so this is no attempt of it.
+            raise RetryLater(reason(error), after=jitter(_AGAIN_SECONDS)) from None
         _check(batch, end)
 
     async def _gather(self, attempt: Attempt, task: EventTask, rule: BatchRule, value: str | None) -> str:
         """The run of the batch, once it is stored. Raises EventsUnavailableError and RunTakenOver."""
-        run, length = attempt.metadata.run, len(encode_batch([_member(attempt)]))
+        run = attempt.metadata.run
         # Events without the field have nothing in common.
         index: Hashable = (task.name, attempt.metadata.user, value, run if value is None else None)
-        group = self._groups.get(index)
-        if group is not None and group.size + length > MAX_EVENT_BYTES:
-            self._close(index)
-            group = None
-        if group is None:
-            group = self._groups[index] = _Group(task=task, rule=rule)
-        if group.storing is None:
-            group.storing = asyncio.create_task(self._store_in_time(index, group))
-        group.members[run] = attempt
-        group.size += length
-        group.came += 1
+        group = self._joined(index, attempt, task, rule)
         if group.came >= rule.size or value is None:
             self._close(index)
-        elif self._turns.active + sum(len(one.members) for one in self._groups.values()) >= self._turns.most:
-            # The pod takes no more events, so none of its batches could grow.
+        elif self._is_pod_full:
+            # It takes no more events, so none of its batches could grow.
             for one in list(self._groups):
                 self._close(one)
         try:
@@ -111,6 +123,26 @@ class EventBatches:
         if run not in group.members:
             raise RunTakenOver
         return batch
+
+    def _joined(self, index: Hashable, attempt: Attempt, task: EventTask, rule: BatchRule) -> "_Group":
+        """The batch that has room for an event, and now has it."""
+        length = len(encode_batch([_member(attempt)]))
+        group = self._groups.get(index)
+        if group is not None and group.size + length > MAX_EVENT_BYTES:
+            self._close(index)
+            group = None
+        if group is None:
+            group = self._groups[index] = _Group(task, rule)
+            group.storing = asyncio.create_task(self._store_in_time(index, group))
+        group.members[attempt.metadata.run] = attempt
+        group.size += length
+        group.came += 1
+        return group
+
+    @property
+    def _is_pod_full(self) -> bool:
+        held = sum(len(one.members) for one in self._groups.values())
+        return self._turns.active + held >= self._turns.most
 
     def _close(self, index: Hashable) -> None:
         self._groups.pop(index).is_full.set()
@@ -140,11 +172,16 @@ class EventBatches:
             task=group.task.name,
             queued_at=self._clock(),
             user=attempts[0].metadata.user,
+            batch=True,
             members=tuple(
                 " ".join(filter(None, (one.metadata.run, one.delivery.key_hash))) for one in attempts
             ),
         )
-        await self._publisher.store(metadata, encode_batch(members), attempts=group.task.retry.attempts)
+        content = encode_batch(members)
+        await settled(
+            lambda: self._publisher.store_batch(metadata, content, attempts=group.task.retry.attempts),
+            seconds=_STORING_SECONDS,
+        )
         return metadata.run
 
 

@@ -362,21 +362,8 @@ class EventSettlement:
         return "failed"
 
     async def settled(self, call: Callable[[], Awaitable[T]], *, seconds: float = _SETTLE_SECONDS) -> T:
-        """The result of a call to the queue, which is repeated while the engine is away, for ``seconds`` at most.
-
-        Raises EventsUnavailableError in the end. What the engine refuses is not repeated.
-        """
-        began, attempt = time.monotonic(), 0
-        while True:
-            try:
-                return await call()
-            except (QueueFullError, MessageTooLargeError):
-                raise
-            except EventsUnavailableError:
-                attempt += 1
-                if time.monotonic() - began > seconds:
-                    raise
-                await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
+        """See the function ``settled``."""
+        return await settled(call, seconds=seconds)
 
     async def _set_aside(self, attempt: Attempt, error: Exception, refused: EventsUnavailableError) -> None:
         """Keep an event that failed for good, and why, until there is room for its dead letter."""
@@ -430,7 +417,7 @@ class EventSettlement:
         """Write how it has ended, unless another pod has ended it before."""
         record = self._record(attempt, status, error, with_input=True)
         # Where another pod may have begun with it, or may begin, that one is to see that it has ended.
-        had_attempts = attempt.number > 1 or attempt.any_steps or not attempt.delivery.held
+        had_attempts = attempt.may_have_begun or attempt.any_steps or not attempt.delivery.held
         claims = had_attempts or status != "succeeded" or bool(attempt.metadata.waiting_runs)
         ended = replace(record, result=attempt.result if status == "succeeded" else None)
         if claims and (first := await self._claim_end(ended)) is not None:
@@ -499,6 +486,7 @@ class EventSettlement:
             key=metadata.key and mask(metadata.key),
             shared_key=metadata.shared_key,
             event_id=metadata.event_id and mask(metadata.event_id),
+            batch=metadata.batch,
             started_at=attempt.started_at,
             ended_at=None if status == "running" else now,
             next_attempt_at=next_attempt_at,
@@ -513,6 +501,24 @@ class EventSettlement:
             tags=masked_tags(attempt.tags, redact),
             progress=attempt.progress.record(attempt.number, mask),
         )
+
+
+async def settled(call: Callable[[], Awaitable[T]], *, seconds: float = _SETTLE_SECONDS) -> T:
+    """The result of a call to the queue, which is repeated while the engine is away, for ``seconds`` at most.
+
+    Raises EventsUnavailableError in the end. What the engine refuses is not repeated.
+    """
+    began, attempt = time.monotonic(), 0
+    while True:
+        try:
+            return await call()
+        except (QueueFullError, MessageTooLargeError):
+            raise
+        except EventsUnavailableError:
+            attempt += 1
+            if time.monotonic() - began > seconds:
+                raise
+            await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
 
 
 def _claimed(content: bytes) -> list[RunRecord]:

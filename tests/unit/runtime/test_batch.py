@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from tieline import Batch, Integration
+from tieline import Batch, Integration, Throttle
+from tieline.events.memory import _MemoryDelivery
 from tieline.execution.ulids import new_ulid
 from tieline.testing import EventAttempt, Project
 from tieline_protocol.child_runs import ChildEnd, ended_event
+from tieline_protocol.event_streams import MAX_EVENT_BYTES
 from tieline_protocol.events import HEADER, EventMetadata, InvalidEventError
 
 pytestmark = pytest.mark.fast
@@ -46,6 +49,14 @@ def loaded(load_project: Callable[[str, str], Project]) -> Loaded:
 def publish(project: Project, *ids: int, user: str | None = None, shop: str = "de", **more: Any) -> list[str]:
     runs = [project.publish("changed", {"id": one, "shop": shop, **more}, user=user) for one in ids]
     return [one for one in runs if one is not None]
+
+
+def repeat(project: Project, task: str, payload: bytes, *, batch: bool = False) -> None:
+    """As the API runs a run again."""
+    metadata = EventMetadata(
+        run=new_ulid(), kind="event", task=task, queued_at=project.now(), replay_of=new_ulid(), batch=batch
+    )
+    project._wait(project._queue.publish(metadata, payload))
 
 
 def ends(attempts: list[EventAttempt]) -> Counter[str]:
@@ -138,6 +149,69 @@ async def listed(ctx: Context, events: list[Event]) -> None:
     project.run_events()
     assert sorted(project.module.done, key=str) == sorted([forged, [forged]], key=str)
     assert project.dead_letters == []
+    for task in ("single", "listed"):
+        repeat(project, task, json.dumps(forged).encode())
+    project.run_events()
+    assert sorted(project.module.done, key=str) == sorted([forged, [forged]] * 2, key=str)
+
+
+def test_a_batch_that_is_run_again_has_its_events(loaded: Loaded) -> None:
+    project = loaded()
+    members = publish(project, 1) + publish(project, 2, fails=2)
+    project.run_events()
+    project.advance(60)
+    (batch,) = {
+        one.id: one for one in project._queue.history if one.batch and one.status == "failed"
+    }.values()
+    assert batch.input is not None
+    project.module.done.clear()
+    repeat(project, "changed", batch.input, batch=True)
+    project.run_events()
+    project.advance(60)
+    assert project.module.done == [[1, 2], [1, 2]]
+    dead = [one for one in project.dead_letters if one.run_id not in members]
+    assert len(dead) == 1, "a replay for whose end no event waits has a dead letter of its own"
+
+
+def test_what_is_no_batch_is_a_dead_letter(loaded: Loaded) -> None:
+    project = loaded()
+    for payload in (b"7", b'{"~batch":[["a"]]}', b'{"~batch":[]}'):
+        repeat(project, "changed", payload, batch=True)
+    project.run_events()
+    assert project.module.done == []
+    assert [one.error for one in project.dead_letters] == ["The payload is no batch of events"] * 3
+
+
+def test_an_event_that_fills_a_batch_runs_by_itself(loaded: Loaded) -> None:
+    project = loaded()
+    rest = len(json.dumps({"id": 1, "shop": "de", "text": ""}))
+    (run,) = publish(project, 1, text="x" * (MAX_EVENT_BYTES - rest))
+    attempts = project.run_events()
+    assert project.module.done == [[1]]
+    assert [(one.run_id, one.status) for one in attempts] == [(run, "succeeded")]
+
+
+def test_pods_that_die_while_they_gather_use_up_no_attempt(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = loaded(
+        """
+@integration.event("once", batch=Batch(3), retry=Retry(attempts=1))
+async def once(ctx: Context, events: list[Event]) -> None:
+    done.append([one.payload for one in events])
+"""
+    )
+
+    async def interruptions(delivery: Any) -> int:
+        return 0 if delivery.metadata.batch else 5
+
+    monkeypatch.setattr(_MemoryDelivery, "interruptions", interruptions)
+    for one in (1, 2):
+        project.publish("once", one)
+    attempts = project.run_events()
+    assert project.module.done == [[1, 2]]
+    assert project.dead_letters == []
+    assert {one.status for one in attempts} == {"waiting", "succeeded"}
 
 
 def test_what_names_of_events_take_counts_towards_the_size(loaded: Loaded) -> None:
@@ -234,6 +308,7 @@ def test_names_that_are_no_members_are_refused(members: str) -> None:
         ({"batch": Batch(10, key="a..b")}, "key names a field"),
         ({"batch": Batch(10), "key": "id"}, "batch and key exclude"),
         ({"batch": Batch(10), "debounce": 5}, "batch and debounce exclude"),
+        ({"batch": Batch(10), "throttle": Throttle(10, per=60)}, "batch and throttle exclude"),
         ({"batch": Batch(10), "key": "id", "cancel_on": "gone"}, "exclude each other"),
         ({"batch": Batch(10), "shared_key": True}, "batch and shared_key exclude"),
     ],

@@ -12,8 +12,9 @@ import pytest
 from tests.harness.session.waiting import eventually_async
 from tieline.events.batch import BatchRule
 from tieline.events.event import EventTask
-from tieline.events.queue import EventsUnavailableError
-from tieline.events.retry import Retry
+from tieline.events.publisher import Publisher
+from tieline.events.queue import QueueFullError
+from tieline.events.retry import Retry, RetryLater
 from tieline.events.run_store import RunTakenOver
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_batches import EventBatches
@@ -28,14 +29,14 @@ LONG = BatchRule(size=3, seconds=600, key="shop")
 class Pod:
     """Keeps the batches that it would store."""
 
-    def __init__(self, *, most: int = 100, waits: bool = True) -> None:
+    def __init__(self, *, most: int = 100, waits: bool = True, publisher: Publisher | None = None) -> None:
         self.stored: list[list[str]] = []
         self.error: Exception | None = None
         self.joining: dict[str, asyncio.Task[None]] = {}
         self.attempts: dict[str, Attempt] = {}
-        publisher = SimpleNamespace(store=self._store)
+        stores = publisher or SimpleNamespace(store_batch=self._store)
         turns = SimpleNamespace(active=0, most=most)
-        self.batches = EventBatches(cast(Any, publisher), cast(Any, turns), clock=lambda: 1.0, waits=waits)
+        self.batches = EventBatches(cast(Any, stores), cast(Any, turns), clock=lambda: 1.0, waits=waits)
 
     async def _store(self, metadata: EventMetadata, content: bytes, *, attempts: int) -> None:
         if self.error is not None:
@@ -115,14 +116,30 @@ async def test_an_event_that_another_pod_has_is_left_out() -> None:
     assert pod.stored == [["b", "c"]]
 
 
-async def test_members_fail_where_their_batch_cannot_be_stored() -> None:
+async def test_a_batch_that_cannot_be_stored_is_no_attempt_of_its_events() -> None:
     pod = Pod()
-    pod.error = EventsUnavailableError("full")
+    pod.error = QueueFullError("full")
     for run in ("a", "b", "c"):
         await pod.join(run)
     for joining in pod.joining.values():
-        with pytest.raises(EventsUnavailableError):
+        with pytest.raises(RetryLater, match="full"):
             await joining
+
+
+async def test_a_batch_is_stored_although_no_new_event_may_be() -> None:
+    accepted: list[EventMetadata] = []
+
+    async def full(*_event: object, **_more: object) -> bool:
+        raise QueueFullError("full")
+
+    async def requeue(metadata: EventMetadata, _payload: bytes) -> None:
+        accepted.append(metadata)
+
+    pod = Pod(publisher=Publisher(cast(Any, SimpleNamespace(publish=full, requeue=requeue)), {}))
+    for run in ("a", "b", "c"):
+        await pod.join(run)
+    await pod.all_have_run()
+    assert [[one.run for one in batch.waiting_runs] for batch in accepted] == [["a", "b", "c"]]
 
 
 async def test_events_after_a_full_batch_begin_a_new_one() -> None:

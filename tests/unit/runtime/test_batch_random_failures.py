@@ -16,7 +16,7 @@ from tieline.events.engine.queue import EngineQueue
 from tieline.events.event import EventTask
 from tieline.events.retry import Reject
 from tieline.events.run_waits import RunWaits
-from tieline.events.stored_batch import events_of, is_batch
+from tieline.events.stored_batch import events_of
 from tieline.execution.ulids import derived_ulid
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_batches import EventBatches
@@ -50,18 +50,18 @@ class Simulation:
 
     def new_pod(self) -> SimulatedPod:
         async def code(waits: RunWaits, attempt: Attempt) -> None:
-            if is_batch(attempt.delivery.payload, attempt.metadata):
+            if attempt.metadata.batch:
                 self.run_batch(attempt)
             else:
                 await batches.join(attempt, TASK, RULE)
 
-        pod = SimulatedPod(self.engine, code, [])
+        pod = SimulatedPod(self.engine, code, [], tasks={TASK.name: TASK})
 
-        async def store(metadata: EventMetadata, content: bytes, *, attempts: int) -> None:
-            await EngineQueue.publish(pod.queue, metadata, content)
+        async def store_batch(metadata: EventMetadata, content: bytes, *, attempts: int) -> None:
+            await pod.queue.requeue(metadata, content)
 
         batches = EventBatches(
-            cast(Any, SimpleNamespace(store=store)),
+            cast(Any, SimpleNamespace(store_batch=store_batch)),
             cast(Any, SimpleNamespace(active=0, most=50)),
             clock=self.engine.clock,
             waits=False,
