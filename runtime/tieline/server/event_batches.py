@@ -118,7 +118,7 @@ class EventBatches:
         try:
             batch = await asyncio.shield(group.storing)
         except asyncio.CancelledError:
-            group.members.pop(run, None)
+            self._leave(index, group, run)
             raise
         if run not in group.members:
             raise RunTakenOver
@@ -138,6 +138,15 @@ class EventBatches:
         group.size += length
         group.came += 1
         return group
+
+    def _leave(self, index: Hashable, group: "_Group", run: str) -> None:
+        """Take an event out of a batch, and give that up once nobody waits for it: the pod ends."""
+        group.members.pop(run, None)
+        if group.members:
+            return
+        if self._groups.get(index) is group:
+            del self._groups[index]
+        group.storing.cancel()
 
     @property
     def _is_pod_full(self) -> bool:

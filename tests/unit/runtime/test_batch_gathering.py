@@ -104,6 +104,22 @@ async def test_a_cancelled_event_is_left_out() -> None:
     assert pod.stored == [["b", "c"]]
 
 
+async def test_a_batch_of_cancelled_events_is_given_up() -> None:
+    pod = Pod()
+    for run in ("a", "b"):
+        await pod.join(run)
+    cancelled = [pod.joining.pop(run) for run in ("a", "b")]
+    for one in cancelled:
+        one.cancel()
+    await asyncio.wait(cancelled)
+    assert all(one.cancelled() for one in cancelled)
+    for run in ("c", "d", "e"):
+        assert pod.stored == []
+        await pod.join(run)
+    await pod.all_have_run()
+    assert pod.stored == [["c", "d", "e"]]
+
+
 async def test_an_event_that_another_pod_has_is_left_out() -> None:
     pod = Pod()
     for run in ("a", "b"):
