@@ -147,14 +147,18 @@ def batch_rule(what: str, batch: object, *, others: Mapping[str, object]) -> Bat
     for option, reason in _NOT_WITH_BATCH.items():
         if others.get(option):
             raise ValueError(f"{what}: batch and {option} exclude each other: {reason}")
-    check_key(f"{what}, batch", batch.key)
-    if type(batch.size) is not int:
-        raise TypeError(f"{what}, batch: size is a number of events, not {batch.size!r}")
-    check_range(f"{what}, batch", "size", batch.size, 1, MAX_SIZE)
+    what = f"{what}, batch"
+    if isinstance(batch.size, bool) or not isinstance(batch.size, int):
+        raise TypeError(f"{what}: size is a number of events, not {batch.size!r}")
     if isinstance(batch.seconds, bool) or not isinstance(batch.seconds, int | float | timedelta):
-        raise TypeError(f"{what}, batch: seconds is a number or a timedelta, not {batch.seconds!r}")
-    check_range(f"{what}, batch", "seconds", in_seconds(batch.seconds), 0.1, MAX_SECONDS)
-    return BatchRule(size=batch.size, seconds=in_seconds(batch.seconds), key=batch.key)
+        raise TypeError(f"{what}: seconds is a number or a timedelta, not {batch.seconds!r}")
+    if batch.key is not None and not isinstance(batch.key, str):
+        raise TypeError(f"{what}: key names a field of the payload, not {batch.key!r}")
+    check_key(what, batch.key)
+    seconds = in_seconds(batch.seconds)
+    check_range(what, "size", batch.size, 1, MAX_SIZE)
+    check_range(what, "seconds", seconds, 0.1, MAX_SECONDS)
+    return BatchRule(size=batch.size, seconds=seconds, key=batch.key)
 
 
 _NOT_WITH_BATCH = {

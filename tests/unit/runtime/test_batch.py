@@ -318,7 +318,7 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
         Integration().event("changed", **options)
 
 
-@pytest.mark.parametrize("batch", [100, True, Batch(1.5), Batch(10, seconds="5")])  # type: ignore[arg-type]
+@pytest.mark.parametrize("batch", [100, True, Batch(1.5), Batch(10, seconds="5"), Batch(10, key=5)])  # type: ignore[arg-type]
 def test_other_types_are_refused(batch: Any) -> None:
     with pytest.raises(TypeError, match="batch"):
         Integration().event("changed", batch=batch)
