@@ -79,6 +79,19 @@ def nightly(): ...
     ]
 
 
+def test_a_batch_is_listed_with_its_size(tmp_path: Path) -> None:
+    code = """\
+from tieline import Batch, Integration
+integration = Integration()
+@integration.event("price.changed", batch=Batch(100, seconds=5, key="shop"))
+def price_changed(ctx, events): ...
+"""
+    project(tmp_path, {"main.py": code})
+    assert tieline("check", str(tmp_path)).stdout.splitlines()[0] == (
+        "  event    price.changed, 15 attempts, in batches by shop of at most 100 in 5 s"
+    )
+
+
 def findings(folder: Path, **options: Any) -> list[str]:
     return [str(item).removeprefix(f"{folder}/") for item in checked(folder, **options).findings]
 
