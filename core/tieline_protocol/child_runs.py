@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 from tieline_protocol.event_streams import hashed
-from tieline_protocol.events import EventMetadata, ParentRun
+from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunRecord
 from tieline_protocol.waits import MAX_AWAITED_BYTES
 
@@ -87,9 +87,12 @@ class ChildEnd:
             ) from None
 
 
-def ended_event(parent: ParentRun, run: str, at: float) -> EventMetadata:
-    """The metadata of the event by which the platform says that a child ended. ``run`` tells such events apart."""
-    return EventMetadata(run=run, kind="event", task=ENDED_TASK, queued_at=at, parent=parent)
+def ended_event(child: EventMetadata, run: str, at: float) -> EventMetadata:
+    """The metadata of the event by which the platform says that a child, or a batch, ended. ``run`` tells such events
+    apart."""
+    return EventMetadata(
+        run=run, kind="event", task=ENDED_TASK, queued_at=at, parent=child.parent, members=child.members
+    )
 
 
 def child_index(child: str) -> str:

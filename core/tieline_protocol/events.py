@@ -111,6 +111,11 @@ class EventMetadata:
     """The wait of an event that newer ones supersede: its index and its name, with a space between them."""
     throttled: str | None = None
     """The place of an event in the line of its task, or that it has had its turn."""
+    batch: bool = False
+    """Whether the payload is a batch of events, which the platform has put together."""
+    members: tuple[str, ...] = ()
+    """The runs that wait for the end of a batch, each with the hash of the key in whose order it is, if any. A replay
+    has none."""
     interruptions: int = 0
     """How often the run's pod ended in its middle, since an attempt last ended by itself."""
     failure: str | None = None
@@ -119,6 +124,13 @@ class EventMetadata:
     """The name of the error's class, of a dead letter too."""
     refusals: int = 0
     """How often there was no room for its dead letter."""
+
+    @property
+    def waiting_runs(self) -> list[ParentRun]:
+        """The runs that wait for the end of this one: its parent, or the events of a batch."""
+        members = [one.partition(" ") for one in self.members]
+        found = [ParentRun(run=run, key_hash=key_hash or None) for run, _, key_hash in members]
+        return found if self.parent is None else [self.parent, *found]
 
     @property
     def message_id(self) -> str:
@@ -152,6 +164,9 @@ class EventMetadata:
             request, parent = content.pop("request", None), content.pop("parent", None)
             known = {name: value for name, value in content.items() if name in _FIELDS}
             known["published"] = tuple(known.get("published", ()))
+            known["members"] = tuple(known.get("members", ()))
+            if not all(isinstance(one, str) and _MEMBER.fullmatch(one) for one in known["members"]):
+                raise TypeError("no members")
             if any(not isinstance(known[name], str) for name in _TEXTS if known.get(name) is not None):
                 raise TypeError("no text")
             if any(not isinstance(known.get(name, 0), int | float) for name in _NUMBERS):
@@ -167,6 +182,7 @@ class EventMetadata:
 
 _TOKEN = re.compile(r"[0-9A-Za-z]{1,64}")
 """A run's id or a hash: a part of a subject."""
+_MEMBER = re.compile(rf"{_TOKEN.pattern}( {_TOKEN.pattern})?")
 # Made once: json.dumps makes a new encoder on each call that is given options.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _TEXTS = (

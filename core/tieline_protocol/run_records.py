@@ -131,6 +131,8 @@ class RunFacts:
     shared_key: bool = False
     """Whether the key is one with other tasks and users."""
     event_id: str | None = None
+    batch: bool = False
+    """Whether it is the run of a batch of events."""
     error: RunError | None = None
     """Why the attempt failed."""
     trace_id: str = ""

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         UnsupportedAuthSchemeError,
         UpstreamError,
     )
+    from tieline.events.batch import Batch
     from tieline.events.cancel_on import CancelOn
     from tieline.events.debounce import Debounce
     from tieline.events.event import Event
@@ -88,6 +89,7 @@ __all__ = [
     "AccessToken",
     "Activation",
     "ApprovalAnswer",
+    "Batch",
     "BulkError",
     "BulkResult",
     "CancelOn",
@@ -203,6 +205,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "UnsupportedAuthSchemeError",
         "UpstreamError",
     ),
+    "tieline.events.batch": ("Batch",),
     "tieline.events.cancel_on": ("CancelOn",),
     "tieline.events.debounce": ("Debounce",),
     "tieline.events.event": ("Event",),

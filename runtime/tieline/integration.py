@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
+from tieline.events.batch import Batch
 from tieline.events.cancel_on import CancelOn
 from tieline.events.debounce import Debounce
 from tieline.events.event import EventTask
@@ -23,6 +24,7 @@ from tieline.scheduling.schedules import (
 from tieline.task_options import (
     Handler,
     arguments_of,
+    batch_rule,
     cancel_rule,
     check_key,
     check_name,
@@ -225,6 +227,7 @@ class Integration:
         cancel_on: str | CancelOn | None = None,
         debounce: float | timedelta | Debounce | None = None,
         throttle: Throttle | None = None,
+        batch: Batch | None = None,
     ) -> Callable[[F], F]:
         """Run the decorated function for events that ``ctx.publish(name, payload)`` or the REST API publishes.
 
@@ -247,6 +250,11 @@ class Integration:
         ``throttle=Throttle(10, per=60)`` starts at most 10 runs of the task in 60 seconds, over all pods and users; the
         others wait for their turn. With ``Throttle(10, per=60, key="customer")`` each value of a field of the payload
         has this limit. A retry needs no turn.
+
+        ``batch`` runs the function for several events of one user at once: ``async def f(ctx: Context, events:
+        list[Event])``. ``Batch(100, seconds=5)`` has up to 100 events, oldest first, and begins at most 5 seconds
+        after a pod took the first one. It is tried again with the same events; if no attempt is left, each of them is a
+        dead letter. It excludes ``key``, ``debounce``, ``throttle`` and ``cancel_on``.
 
         ``async def f(ctx: Context, event: Event)`` runs on the event loop; ``def f(ctx: SyncContext, event: Event)``
         runs in a thread. The function may omit unused parameters. Its return value is ignored.
@@ -271,13 +279,21 @@ class Integration:
             self._add_rule(f"Event {name!r}, cancel_on", rule)
         debounced = None if debounce is None else debounce_rule(f"Event {name!r}", key, debounce)
         throttled = None if throttle is None else throttle_rule(f"Event {name!r}", throttle)
+        excluded = {
+            "key": key,
+            "shared_key": shared_key,
+            "debounce": debounce,
+            "throttle": throttle,
+            "cancel_on": cancel_on,
+        }
+        batched = None if batch is None else batch_rule(f"Event {name!r}", batch, others=excluded)
 
         def register(handler: F) -> F:
             self.events[name] = EventTask(
                 name=name,
                 handler=handler,
                 is_async=is_async(handler),
-                arguments=arguments_of(f"event {name!r}", "event", handler),
+                arguments=arguments_of(f"event {name!r}", "event" if batched is None else "events", handler),
                 key=key,
                 shared_key=shared_key,
                 retry=retry or Retry(),
@@ -285,6 +301,7 @@ class Integration:
                 cancel_on=rule,
                 debounce=debounced,
                 throttle=throttled,
+                batch=batched,
             )
             return handler
 

@@ -2,10 +2,11 @@
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from tieline.events.batch import MAX_SECONDS, MAX_SIZE, Batch, BatchRule
 from tieline.events.cancel_on import CancelOn
 from tieline.events.debounce import Debounce, DebounceRule
 from tieline.events.retry import Retry
@@ -137,6 +138,36 @@ def throttle_rule(what: str, throttle: object) -> ThrottleRule:
     check_range(what, "limit", throttle.limit, 1, MAX_STARTS)
     check_range(what, "per (seconds)", per, 1, MAX_KEEP_SECONDS)
     return ThrottleRule(limit=throttle.limit, per=per, key=throttle.key)
+
+
+def batch_rule(what: str, batch: object, *, others: Mapping[str, object]) -> BatchRule:
+    """How events of a task are run together; ``others`` are the options that make no sense with it."""
+    if not isinstance(batch, Batch):
+        raise TypeError(f"{what}: batch is a Batch, such as Batch(100, seconds=5), not {batch!r}")
+    for option, reason in _NOT_WITH_BATCH.items():
+        if others.get(option):
+            raise ValueError(f"{what}: batch and {option} exclude each other: {reason}")
+    what = f"{what}, batch"
+    if isinstance(batch.size, bool) or not isinstance(batch.size, int):
+        raise TypeError(f"{what}: size is a number of events, not {batch.size!r}")
+    if isinstance(batch.seconds, bool) or not isinstance(batch.seconds, int | float | timedelta):
+        raise TypeError(f"{what}: seconds is a number or a timedelta, not {batch.seconds!r}")
+    if batch.key is not None and not isinstance(batch.key, str):
+        raise TypeError(f"{what}: key names a field of the payload, not {batch.key!r}")
+    check_key(what, batch.key)
+    seconds = in_seconds(batch.seconds)
+    check_range(what, "size", batch.size, 1, MAX_SIZE)
+    check_range(what, "seconds", seconds, 0.1, MAX_SECONDS)
+    return BatchRule(size=batch.size, seconds=seconds, key=batch.key)
+
+
+_NOT_WITH_BATCH = {
+    "key": "batches keep no order by a key; write Batch(..., key=...) for one batch for each value",
+    "shared_key": "batches keep no order by a key",
+    "debounce": "a burst is run once already",
+    "throttle": "batches are not throttled; a larger size or more seconds make fewer of them",
+    "cancel_on": "an event would cancel the work of all members",
+}
 
 
 def in_seconds(duration: float | timedelta) -> float:

@@ -128,6 +128,7 @@ def checked(
         key=_maybe_text(record.key, _MAX_ID * 2),
         shared_key=record.shared_key is True,
         event_id=_maybe_text(record.event_id, _MAX_ID),
+        batch=record.batch is True,
         trace_id=_trace_id(record.trace_id),
         replay_of=parse_id(record.replay_of) if record.replay_of else None,
         parent=parse_id(record.parent) if record.parent else None,

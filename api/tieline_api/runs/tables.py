@@ -39,6 +39,7 @@ create table runs (
   key text,
   shared_key integer not null,
   event_id text,
+  batch integer not null,
   started integer,
   ended integer,
   next_attempt integer,

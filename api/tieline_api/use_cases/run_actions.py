@@ -26,7 +26,7 @@ from tieline_core.engine.stored_messages import StoredMessage
 from tieline_core.identity.ids import new_id
 from tieline_protocol.child_runs import ChildEnd, ended_event
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, TTL, EventStreams, subject_parts
-from tieline_protocol.events import EventMetadata, InvalidEventError, ParentRun
+from tieline_protocol.events import EventMetadata, InvalidEventError
 from tieline_protocol.run_records import ENDED, RunFacts, RunRecord, RunStatus
 
 logger = logging.getLogger("tieline.runs")
@@ -103,6 +103,7 @@ async def store(
         user=metadata.user,
         key=metadata.key,
         event_id=metadata.event_id,
+        batch=metadata.batch,
         next_attempt_at=at.timestamp() if at else None,
         replay_of=metadata.replay_of,
     )
@@ -144,8 +145,10 @@ async def replay(
         if payload is None or run.kind in ("webhook", "schedule"):
             raise errors.conflict(no_input(run))
         given = RunInput(payload, None, recorded=True)
-    # With the same input, other systems recognise what the run has done already.
-    metadata = replace(replay_metadata(run, given), idempotency_run=run.id if payload is None else None)
+    # With the same input, other systems recognise what the run has done already. What somebody sends is one event,
+    # whatever it looks like.
+    changes = {"idempotency_run": run.id} if payload is None else {"batch": False}
+    metadata = replace(replay_metadata(run, given), **changes)
     stored, record = await publish(
         platform,
         streams,
@@ -168,6 +171,7 @@ def replay_metadata(run: Run, given: RunInput) -> EventMetadata:
         user=run.user,
         key=run.key,
         shared_key=run.shared_key,
+        batch=run.batch,
         replay_of=run.id,
         request=given.request,
     )
@@ -259,12 +263,12 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
 async def _wake_parent(
     engine: EngineRequests, streams: EventStreams, run: Run, removed: Sequence[StoredMessage]
 ) -> None:
-    """Has a pod tell the run that waits for the one that was removed. Without room it goes on at its timeout."""
-    parent = next((found for one in removed if (found := _parent_in(one))), None)
-    if parent is None:
+    """Has a pod tell the runs that wait for the one that was removed. Without room they go on at their timeout."""
+    child = next((found for one in removed if (found := _awaited_in(one))), None)
+    if child is None:
         return
     end = ChildEnd(child=run.id, status="cancelled").encode()
-    metadata = ended_event(parent, new_id(), time.time())
+    metadata = ended_event(child, new_id(), time.time())
     try:
         await engine.ask(
             lambda jetstream: publish_waking(jetstream, streams, metadata, end, seconds=TIMEOUT),
@@ -274,11 +278,13 @@ async def _wake_parent(
         logger.warning("The parent of a run that was cancelled does not know it: %s", error.message)
 
 
-def _parent_in(message: StoredMessage) -> ParentRun | None:
+def _awaited_in(message: StoredMessage) -> EventMetadata | None:
+    """The event of a run for which others wait; None for another one."""
     try:
-        return EventMetadata.parse(message.headers).parent
+        metadata = EventMetadata.parse(message.headers)
     except InvalidEventError:
         return None
+    return metadata if metadata.waiting_runs else None
 
 
 async def discard(platform: Dependencies, organisation: str, run: Run) -> None:

@@ -115,6 +115,8 @@ def _describe(tasks: "Tasks") -> dict[str, Any]:
                 },
                 "throttle": event.throttle
                 and {"limit": event.throttle.limit, "per": event.throttle.per, "key": event.throttle.key},
+                "batch": event.batch
+                and {"size": event.batch.size, "seconds": event.batch.seconds, "key": event.batch.key},
             }
             for event in tasks.events.values()
         ],

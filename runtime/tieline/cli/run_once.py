@@ -103,6 +103,7 @@ async def _once(
             counts=runner.counts,
             timeout=settings.event_timeout,
             version=settings.version,
+            waits_for_batches=False,
         )
         events.connect()
         failure = None

@@ -25,6 +25,8 @@ from tieline.events.event import EventTask
 from tieline.events.memory import MemoryQueue
 from tieline.events.queue import Delivery
 from tieline.events.run_store import KeptStep
+from tieline.events.run_waits import batch_step
+from tieline.events.stored_batch import looks_like_batch
 from tieline.events.wait_store import KeptEvent, Outcome, Wait
 from tieline.server.code_loader import Tasks, load
 from tieline.server.event_runs import EventRuns
@@ -87,7 +89,7 @@ async def _replay(
     configuration = Configuration(redactor=redactor, needed=False)
     configuration.publish(FileSource(settings.connections_file, schema=settings.schema_file).snapshot())
     users = ConfiguredUsers(configuration)
-    metadata, queue = recording.metadata, MemoryQueue()
+    metadata, queue = _metadata_of(recording), MemoryQueue()
     if metadata.user is not None and await users.find(metadata.user) is None:
         raise ConfigurationError(
             f"The run was for the user {metadata.user!r}; add it to the connections file under users"
@@ -112,6 +114,7 @@ async def _replay(
         counts=runner.counts,
         timeout=0,
         version=settings.version,
+        waits_for_batches=False,
     )
     events.connect()
 
@@ -140,6 +143,13 @@ async def _replay(
 def _unlimited(tasks: Mapping[str, EventTask]) -> dict[str, EventTask]:
     """The tasks without time-outs of their own."""
     return {name: replace(task, timeout=None) for name, task in tasks.items()}
+
+
+def _metadata_of(recording: Recording) -> EventMetadata:
+    """A recording does not say whether it is of a batch: an event of one has a step for it."""
+    metadata = recording.metadata
+    is_member = any(step.name == batch_step(metadata.task) for step in recording.steps)
+    return replace(metadata, batch=not is_member and looks_like_batch(recording.payload.encode()))
 
 
 async def _record(queue: MemoryQueue, recording: Recording) -> None:

@@ -12,7 +12,7 @@ def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
         yield f"  {','.join(webhook['methods']):<8} {url}/{webhook['name']}{_notes(webhook)}"
     for event in loaded.events:
         cancelled = f", cancelled by {event['cancelOn']}" if event["cancelOn"] else ""
-        paced = f"{_debounced(event['debounce'])}{_throttled(event['throttle'])}"
+        paced = f"{_debounced(event['debounce'])}{_throttled(event['throttle'])}{_batched(event['batch'])}"
         yield f"  {'event':<8} {event['name']}, {_terms(event)}{cancelled}{paced}"
     for wait in (one for one in loaded.waits if not one["cancels"]):
         fields = f", by {' and '.join(wait['match'])}" if wait["match"] else ""
@@ -44,6 +44,13 @@ def _throttled(rule: Mapping[str, Any] | None) -> str:
         return ""
     key = f" for each {rule['key']}" if rule["key"] else ""
     return f", at most {rule['limit']} in {rule['per']:g} s{key}"
+
+
+def _batched(rule: Mapping[str, Any] | None) -> str:
+    if rule is None:
+        return ""
+    key = f" by {rule['key']}" if rule["key"] else ""
+    return f", in batches{key} of at most {rule['size']} in {rule['seconds']:g} s"
 
 
 def _terms(task: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline.events.batch import BatchRule
 from tieline.events.debounce import DebounceRule
 from tieline.events.retry import Reject, Retry
 from tieline.events.throttle import ThrottleRule
@@ -50,11 +51,16 @@ def parsed_payload(payload: bytes) -> Any:
 
 def event_of(metadata: EventMetadata, payload: bytes, *, attempt: int = 1) -> Event:
     """A stored event as code sees it. Raises Reject for a payload that is not JSON."""
+    return event_with(metadata, parsed_payload(payload), attempt=attempt)
+
+
+def event_with(metadata: EventMetadata, payload: Any, *, attempt: int) -> Event:
+    """An event as code sees it, of JSON data."""
     return Event(
         id=metadata.event_id or metadata.run,
         run_id=metadata.run,
         task=metadata.task,
-        payload=parsed_payload(payload),
+        payload=payload,
         key=metadata.key,
         attempt=attempt,
         queued_at=datetime.fromtimestamp(metadata.queued_at, UTC),
@@ -84,6 +90,8 @@ class EventTask:
     """How bursts of its events are run once."""
     throttle: ThrottleRule | None = None
     """How often its runs start."""
+    batch: BatchRule | None = None
+    """How its events are run together: the function takes a list of them."""
 
     def key_of(self, payload: Any) -> str | None:
         """The key of an event with this payload; None where it has none."""

@@ -161,6 +161,15 @@ class Publisher:
             self._history.add(self._queued(metadata, attempts, until))
         return stored
 
+    async def store_batch(self, metadata: EventMetadata, content: bytes, *, attempts: int) -> None:
+        """Stores a batch of events, and has the run history say so. Again with the same metadata, it is stored once.
+
+        The events were accepted, so no limit of the environment refuses it. Raises EventsUnavailableError.
+        """
+        await self._queue.requeue(metadata, content)
+        if self._history is not None:
+            self._history.add(self._queued(metadata, attempts, None))
+
     def _queued(self, metadata: EventMetadata, attempts: int, until: float | None) -> RunRecord:
         return RunRecord(
             id=metadata.run,
@@ -176,6 +185,7 @@ class Publisher:
             key=metadata.key,
             shared_key=metadata.shared_key,
             event_id=metadata.event_id,
+            batch=metadata.batch,
             next_attempt_at=until,
             replay_of=metadata.replay_of,
             parent=metadata.parent.run if metadata.parent else None,

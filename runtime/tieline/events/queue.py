@@ -115,9 +115,8 @@ class EventQueue(Protocol):
         """
 
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
-        """Store an event that was handed out behind those with its key, which it had not returned before.
-
-        Raises EventsUnavailableError.
+        """Store what was accepted before, whatever the limits of new events: an event that was handed out behind those
+        with its key, which it had not returned before, or a batch of events. Raises EventsUnavailableError.
         """
 
     async def has_run(self, run: str) -> bool:

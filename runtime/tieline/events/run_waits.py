@@ -1,7 +1,7 @@
 """Waits of a run for events and answers: each is recorded as a step, and has one outcome in all attempts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,10 @@ from tieline_protocol.child_runs import wait_name as child_wait_name
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.kept_results import outcome_name
 from tieline_protocol.run_records import StepApproval
+from tieline_protocol.waits import MAX_WAIT_SECONDS
 
+_LOOK_SECONDS = 3600.0
+"""After which a member of a batch looks again whether that has ended."""
 Asked = Callable[[str, float, float], Approval]
 """Makes an approval of its id, and of when it was asked and ends."""
 
@@ -190,6 +193,25 @@ class RunWaits:
         self._steps.done.ended(wait.name, end)
         return plan["child"], end
 
+    async def run_batch(
+        self, task: str, gather: Callable[[], Awaitable[str]]
+    ) -> tuple[str, KeptEvent | None]:
+        """The run of a batch of events of a task that this one is in, and its end. Ends the attempt with SuspendedRun
+        until then. The step is recorded once ``gather`` has stored the batch, and returned its run.
+        """
+        self.has_waited = True
+        step = await self._steps.begin(batch_step(task), work=hashed(f"batch {task}"))
+        batch = await gather() if step.result is None else ""
+        plan = await self._steps.finish(step, {"child": batch, "until": self._clock() + MAX_WAIT_SECONDS})
+        # What a pod that died has left of the wait is gone soon.
+        until = min(float(plan["until"]), self._clock() + _LOOK_SECONDS)
+        wait = self._wait_for_child(plan["child"], until)
+        self._steps.annotate(step, child=plan["child"])
+        self._steps.done.waits(step.name, step.occurrence, wait.name)
+        end = await self._result(wait, is_first=False)
+        self._steps.done.ended(wait.name, end)
+        return plan["child"], end
+
     def _wait_for_child(self, child: str, until: float) -> OpenWait:
         return OpenWait(
             index=child_index(child),
@@ -242,6 +264,11 @@ class RunWaits:
         if outcome is not None and not is_first:
             await self._store.close(wait)
         return outcome
+
+
+def batch_step(task: str) -> str:
+    """The name of the step in which an event of a task waits for its batch."""
+    return f"batch: {task}"
 
 
 def _answered(approval: str, event: KeptEvent | None) -> StepApproval:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from tieline.events.child_ends import end_wait_of_parent
 from tieline.events.matching import EventMatching
@@ -59,8 +60,9 @@ class EndedWaits:
             return await self._end_by_platform(attempt, self._matching.end_signal)
         if metadata.kind == "event" and metadata.task == ENDED_TASK:
             return await self._end_child(attempt)
-        # Of an event with a task, the first attempt ends the waits.
-        if metadata.kind != "event" or (has_task and (metadata.attempt > 1 or metadata.has_steps)):
+        # Of an event with a task, the first attempt ends the waits. Each event of a batch has ended its own.
+        is_later = metadata.attempt > 1 or metadata.has_steps or metadata.batch
+        if metadata.kind != "event" or (has_task and is_later):
             return None
         started_at = self._clock()
         try:
@@ -104,17 +106,15 @@ class EndedWaits:
         return "succeeded"
 
     async def _end_child(self, attempt: Attempt) -> Outcome:
-        """Wake the run that waits for a child which the platform has ended."""
-        parent = attempt.metadata.parent
+        """Wake the runs that wait for a child, or a batch, which the platform has ended."""
         try:
             end = ChildEnd.decode(attempt.delivery.payload)
         except InvalidChildEndError as error:
             logger.warning("An end of a child run was dropped: %s", error)
         else:
-            if parent is not None:
-                await self._settlement.settled(
-                    lambda: end_wait_of_parent(self._queue, parent, end, attempt.metadata.queued_at)
-                )
+            at = attempt.metadata.queued_at
+            for waiting in attempt.metadata.waiting_runs:
+                await self._settlement.settled(partial(end_wait_of_parent, self._queue, waiting, end, at))
         attempt.decided = True
         await self._settlement.settled(attempt.delivery.done)
         return "succeeded"

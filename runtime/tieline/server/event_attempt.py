@@ -26,6 +26,9 @@ class Attempt:
     retry: Retry
     started_at: float | None
     interruptions: int = 0
+    """Pods that died with it and count as attempts."""
+    was_handed_out: bool = False
+    """Whether a pod had it before that died with it, or may have."""
     activation: Activation | None = None
     steps: RunSteps | None = None
     waits: RunWaits | None = None
@@ -47,6 +50,11 @@ class Attempt:
     """Whether somebody has cancelled it before it was decided."""
     decided: bool = False
     """Whether it is certain what becomes of it, so that nobody can cancel it any more."""
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether an earlier attempt may have left something of the run, such as how it ended."""
+        return self.metadata.has_steps or self.number > 1 or self.was_handed_out
 
     @property
     def any_steps(self) -> bool:

@@ -8,7 +8,8 @@ from aiohttp import web
 
 from tieline.context import WebhookDelivery
 from tieline.errors import TielineError, reason
-from tieline.events.event import Event, event_of
+from tieline.events.batch import BatchRule
+from tieline.events.event import Event, EventTask, event_of
 from tieline.events.queue import EventQueue, EventsUnavailableError
 from tieline.events.retry import Reject
 from tieline.events.run_approvals import RunApprovals
@@ -16,11 +17,13 @@ from tieline.events.run_children import RunChildren, result_text
 from tieline.events.run_events import RunEvents
 from tieline.events.run_waits import RunWaits
 from tieline.events.steps import RunSteps, StepsChanged, SuspendedRun
+from tieline.events.stored_batch import events_of
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
 from tieline.run_deadline import begin_deadline
 from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.server.event_attempt import Attempt
+from tieline.server.event_batches import BatchCancelledError, EventBatches, batch_rule_of
 from tieline.server.event_tasks import EventTasks, Task
 from tieline.server.invoker import Invoker
 from tieline.server.request_bodies import reads_json_after_a_mark, unreadable
@@ -50,8 +53,11 @@ class EventCalls:
         version: str,
         clock: Callable[[], float],
         make_steps: Callable[..., RunSteps] = RunSteps,
+        waits_for_batches: bool = True,
     ) -> None:
-        """``timeout`` is in seconds, for tasks that have none of their own. ``make_steps`` is called as RunSteps."""
+        """``timeout`` is in seconds, for tasks that have none of their own. ``make_steps`` is called as RunSteps.
+
+        ``waits_for_batches``: see EventBatches."""
         self._calls = calls
         self._tasks = tasks
         self._queue = queue
@@ -59,6 +65,7 @@ class EventCalls:
         self._version = version
         self._clock = clock
         self._make_steps = make_steps
+        self._batches = EventBatches(calls.publisher, calls.turns, clock=clock, waits=waits_for_batches)
 
     async def call(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
         """What the code raised; None when it succeeded. Raises SuspendedRun and CancelledByEvent."""
@@ -77,8 +84,7 @@ class EventCalls:
 
     async def _called(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
         """What the code raised; None when it succeeded."""
-        usual = self._tasks.schedule_timeout if isinstance(task, Schedule) else self._timeout
-        seconds = usual if task is None or task.timeout is None else task.timeout
+        seconds = self._seconds(attempt, task)
         try:
             begin_deadline(asyncio.get_running_loop().time(), seconds)
             async with asyncio.timeout(seconds or None) as deadline:
@@ -100,51 +106,32 @@ class EventCalls:
             return error
         return None
 
+    def _seconds(self, attempt: Attempt, task: Task | None) -> float:
+        """How long the attempt may take; 0 for as long as it takes."""
+        if _batch_rule(attempt, task) is not None:
+            # None of its code runs. A batch is gathered and stored within times of its own.
+            return 0
+        usual = self._tasks.schedule_timeout if isinstance(task, Schedule) else self._timeout
+        return usual if task is None or task.timeout is None else task.timeout
+
     async def _call(self, attempt: Attempt, task: Task | None, slot: Slot) -> None:
         metadata, activation = attempt.metadata, attempt.activation
         if task is None or activation is None:
             raise NotInThisVersionError(
                 f"Version {self._version} has no task {metadata.task!r}; deploy one that has it, or replay the event"
             )
-        attempt.steps = self._make_steps(
-            self._queue.runs,
-            metadata.run,
-            may_have_results=metadata.has_steps or attempt.number > 1,
-            held=lambda: attempt.delivery.held,
-            clock=self._clock,
-            version=self._version,
-            idempotency_run=metadata.idempotency_run,
-            check_cancelled=attempt.cancellation.check if attempt.cancellation else None,
-        )
-        attempt.waits = RunWaits(
+        attempt.steps = steps = self._steps_of(attempt)
+        attempt.waits = waits = RunWaits(
             self._queue.waits,
-            attempt.steps,
+            steps,
             run=metadata.run,
             key_hash=attempt.delivery.key_hash,
             clock=self._clock,
         )
-        attempt.events = events = RunEvents(
-            self._calls.publisher,
-            run=metadata.run,
-            user=metadata.user,
-            steps=attempt.steps,
-            waits=attempt.waits,
-            approvals=RunApprovals(
-                attempt.waits,
-                run=metadata.run,
-                task=metadata.task,
-                user=metadata.user,
-                mask=self._calls.tracer.redact.for_run,
-            ),
-            children=RunChildren(
-                attempt.waits,
-                self._calls.publisher,
-                self._queue,
-                metadata=metadata,
-                key_hash=attempt.delivery.key_hash,
-            ),
-            published=metadata.published,
-        )
+        if isinstance(task, EventTask) and (rule := _batch_rule(attempt, task)) is not None:
+            await self._join_batch(attempt, task, rule, slot)
+            return
+        attempt.events = events = self._events_of(attempt, steps, waits)
         delivery = WebhookDelivery(id=metadata.event_id) if metadata.kind == "webhook" else None
         context = self._calls.context(
             metadata.run, activation, events, delivery=delivery, tags=attempt.tags, progress=attempt.progress
@@ -152,7 +139,7 @@ class EventCalls:
         if isinstance(task, Webhook):
             await self._call_webhook(task, attempt, context, slot)
             return
-        event = _scheduled_run(task, attempt) if isinstance(task, Schedule) else _event(attempt)
+        event = _argument(task, attempt)
         if task.is_async:
             returned = await task.handler(*(context, event)[: task.arguments])
         else:
@@ -160,6 +147,56 @@ class EventCalls:
             returned = await self._calls.in_thread(slot, task.handler, *arguments[: task.arguments])
         if metadata.parent is not None:
             attempt.result = result_text(metadata.task, returned)
+
+    def _steps_of(self, attempt: Attempt) -> RunSteps:
+        metadata = attempt.metadata
+        return self._make_steps(
+            self._queue.runs,
+            metadata.run,
+            may_have_results=attempt.may_have_begun,
+            held=lambda: attempt.delivery.held,
+            clock=self._clock,
+            version=self._version,
+            idempotency_run=metadata.idempotency_run,
+            check_cancelled=attempt.cancellation.check if attempt.cancellation else None,
+        )
+
+    def _events_of(self, attempt: Attempt, steps: RunSteps, waits: RunWaits) -> RunEvents:
+        metadata = attempt.metadata
+        return RunEvents(
+            self._calls.publisher,
+            run=metadata.run,
+            user=metadata.user,
+            steps=steps,
+            waits=waits,
+            approvals=RunApprovals(
+                waits,
+                run=metadata.run,
+                task=metadata.task,
+                user=metadata.user,
+                mask=self._calls.tracer.redact.for_run,
+            ),
+            children=RunChildren(
+                waits,
+                self._calls.publisher,
+                self._queue,
+                metadata=metadata,
+                key_hash=attempt.delivery.key_hash,
+            ),
+            published=metadata.published,
+        )
+
+    async def _join_batch(self, attempt: Attempt, task: EventTask, rule: BatchRule, slot: Slot) -> None:
+        """Have an event run with others. It only waits, for them and for their run, so others get its turn."""
+        slot.keep()
+        slot.free()
+        try:
+            await self._batches.join(attempt, task, rule)
+        except BatchCancelledError:
+            attempt.cancelled = True
+            raise
+        if attempt.metadata.parent is not None:
+            attempt.result = result_text(task.name, None)
 
     async def _call_webhook(self, webhook: Webhook, attempt: Attempt, context: Any, slot: Slot) -> None:
         request = await stored_request(attempt.metadata, attempt.delivery.payload, self._tasks.application)
@@ -195,8 +232,24 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-def _event(attempt: Attempt) -> Event:
-    return event_of(attempt.metadata, attempt.delivery.payload, attempt=attempt.number)
+def _argument(task: EventTask | Schedule, attempt: Attempt) -> ScheduledRun | Event | list[Event]:
+    """What the function takes beside its context. Raises Reject."""
+    if isinstance(task, Schedule):
+        return _scheduled_run(task, attempt)
+    metadata, payload = attempt.metadata, attempt.delivery.payload
+    if not metadata.batch:
+        event = event_of(metadata, payload, attempt=attempt.number)
+        return event if task.batch is None else [event]
+    if task.batch is None:
+        raise Reject("This version runs the task for single events, and this is a batch: replay its events")
+    try:
+        return events_of(payload, metadata, attempt=attempt.number)
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        raise Reject("The payload is no batch of events") from None
+
+
+def _batch_rule(attempt: Attempt, task: Task | None) -> BatchRule | None:
+    return batch_rule_of(task, attempt.metadata, attempt.delivery.payload)
 
 
 def _scheduled_run(schedule: Schedule, attempt: Attempt) -> ScheduledRun:

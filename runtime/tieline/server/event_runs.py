@@ -26,6 +26,7 @@ from tieline.execution.fair_limiter import Slot
 from tieline.server.debounced_events import DebouncedEvents
 from tieline.server.ended_waits import EndedWaits
 from tieline.server.event_attempt import Attempt
+from tieline.server.event_batches import batch_rule_of
 from tieline.server.event_calls import EventCalls
 from tieline.server.event_settlement import EventSettlement, KeptFailureError
 from tieline.server.event_tasks import EventTasks, Task, retry_of
@@ -71,8 +72,9 @@ class EventRuns:
         timeout: float,
         version: str,
         clock: Callable[[], float] = time.time,
+        waits_for_batches: bool = True,
     ) -> None:
-        """``timeout`` is in seconds, for tasks that have none of their own."""
+        """``timeout`` is in seconds, for tasks that have none of their own. ``waits_for_batches``: see EventBatches."""
         self._calls = calls
         self._tasks = tasks
         self._queue = queue
@@ -83,7 +85,13 @@ class EventRuns:
         self._debounced = DebouncedEvents(queue, self._settlement, clock=clock)
         self._throttled = ThrottledEvents(queue, self._settlement, clock=clock)
         self._code = EventCalls(
-            calls, tasks=tasks, queue=queue, timeout=timeout, version=version, clock=clock
+            calls,
+            tasks=tasks,
+            queue=queue,
+            timeout=timeout,
+            version=version,
+            clock=clock,
+            waits_for_batches=waits_for_batches,
         )
         self._users = users
         self._counts = counts
@@ -134,9 +142,12 @@ class EventRuns:
             return
         if isinstance(task, EventTask) and await self._queued_behind_its_key(task, delivery):
             return
-        kills = await delivery.interruptions()
+        deaths = await delivery.interruptions()
         if await self._handed_back(delivery):
             return
+        # Of an event that waits for others, or for their batch, no code runs: it is not what a pod died of.
+        is_member = batch_rule_of(task, metadata, delivery.payload) is not None
+        kills = 0 if is_member else deaths
         attempt = Attempt(
             metadata=metadata,
             delivery=delivery,
@@ -144,6 +155,7 @@ class EventRuns:
             retry=retry_of(task),
             started_at=self._clock(),
             interruptions=kills,
+            was_handed_out=deaths > 0,
         )
         running = asyncio.ensure_future(self._run(attempt, task, kills))
         self._running[metadata.run] = (attempt, running)
@@ -213,7 +225,7 @@ class EventRuns:
         """Whether it is known what became of the event."""
         metadata = attempt.metadata
         logs.begin_run(metadata.run)
-        if (metadata.has_steps or attempt.number > 1) and await self._settlement.settle_ended(attempt):
+        if attempt.may_have_begun and await self._settlement.settle_ended(attempt):
             logs.end_run()
             return True
         started = time.perf_counter()
@@ -233,9 +245,7 @@ class EventRuns:
                 logger.error("%s %s is a dead letter: %s", kind.capitalize(), metadata.task, error)
                 outcome = await self._settlement.dead_letter(attempt, error)
                 return True
-            if (attempt.number > 1 or metadata.has_steps) and await self._queue.runs.is_cancelled(
-                metadata.run
-            ):
+            if attempt.may_have_begun and await self._queue.runs.is_cancelled(metadata.run):
                 # The pod that ran it did not hear of it, or died before it had said so.
                 outcome = await self._settlement.cancel(attempt)
                 return True
@@ -282,7 +292,7 @@ class EventRuns:
             attempt.metadata,
             attempt.delivery.payload,
             key_hash=attempt.delivery.key_hash,
-            began_wait=attempt.number > 1 or attempt.metadata.has_steps,
+            began_wait=attempt.may_have_begun,
         )
         return attempt.cancellation is not None and await attempt.cancellation.look()
 

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from tieline.errors import RateLimitedError, TielineError, own_frames, reached_limit, reason
@@ -318,9 +319,8 @@ class EventSettlement:
 
     async def _end_wait_of_parent(self, attempt: Attempt, end: ChildEnd) -> None:
         """Tell the run that waits for this one, if one does. It is repeated until the event is acknowledged."""
-        parent = attempt.metadata.parent
-        if parent is not None:
-            await self.settled(lambda: end_wait_of_parent(self._queue, parent, end, self._clock()))
+        for parent in attempt.metadata.waiting_runs:
+            await self.settled(partial(end_wait_of_parent, self._queue, parent, end, self._clock()))
 
     async def _write_first_end(self, attempt: Attempt, claimed: Sequence[RunRecord]) -> None:
         """Whoever claimed it may have died before the history had it. There it counts once, however often it comes."""
@@ -338,6 +338,11 @@ class EventSettlement:
         _check_held(attempt)
         if await self.settle_ended(attempt):
             return "interrupted"
+        if attempt.metadata.members:
+            # Each of its events becomes a dead letter.
+            await self._end(attempt, "failed", error)
+            await self.settled(attempt.delivery.done)
+            return "failed"
         metadata = replace(attempt.metadata, attempt=attempt.number, failure_type=self._failure(error).type)
         text = self._redact().for_run(reason(error))
 
@@ -357,21 +362,8 @@ class EventSettlement:
         return "failed"
 
     async def settled(self, call: Callable[[], Awaitable[T]], *, seconds: float = _SETTLE_SECONDS) -> T:
-        """The result of a call to the queue, which is repeated while the engine is away, for ``seconds`` at most.
-
-        Raises EventsUnavailableError in the end. What the engine refuses is not repeated.
-        """
-        began, attempt = time.monotonic(), 0
-        while True:
-            try:
-                return await call()
-            except (QueueFullError, MessageTooLargeError):
-                raise
-            except EventsUnavailableError:
-                attempt += 1
-                if time.monotonic() - began > seconds:
-                    raise
-                await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
+        """See the function ``settled``."""
+        return await settled(call, seconds=seconds)
 
     async def _set_aside(self, attempt: Attempt, error: Exception, refused: EventsUnavailableError) -> None:
         """Keep an event that failed for good, and why, until there is room for its dead letter."""
@@ -425,8 +417,8 @@ class EventSettlement:
         """Write how it has ended, unless another pod has ended it before."""
         record = self._record(attempt, status, error, with_input=True)
         # Where another pod may have begun with it, or may begin, that one is to see that it has ended.
-        had_attempts = attempt.number > 1 or attempt.any_steps or not attempt.delivery.held
-        claims = had_attempts or status != "succeeded" or attempt.metadata.parent is not None
+        had_attempts = attempt.may_have_begun or attempt.any_steps or not attempt.delivery.held
+        claims = had_attempts or status != "succeeded" or bool(attempt.metadata.waiting_runs)
         ended = replace(record, result=attempt.result if status == "succeeded" else None)
         if claims and (first := await self._claim_end(ended)) is not None:
             statuses = "".join(f": {one.status}" for one in first)
@@ -494,6 +486,7 @@ class EventSettlement:
             key=metadata.key and mask(metadata.key),
             shared_key=metadata.shared_key,
             event_id=metadata.event_id and mask(metadata.event_id),
+            batch=metadata.batch,
             started_at=attempt.started_at,
             ended_at=None if status == "running" else now,
             next_attempt_at=next_attempt_at,
@@ -508,6 +501,24 @@ class EventSettlement:
             tags=masked_tags(attempt.tags, redact),
             progress=attempt.progress.record(attempt.number, mask),
         )
+
+
+async def settled(call: Callable[[], Awaitable[T]], *, seconds: float = _SETTLE_SECONDS) -> T:
+    """The result of a call to the queue, which is repeated while the engine is away, for ``seconds`` at most.
+
+    Raises EventsUnavailableError in the end. What the engine refuses is not repeated.
+    """
+    began, attempt = time.monotonic(), 0
+    while True:
+        try:
+            return await call()
+        except (QueueFullError, MessageTooLargeError):
+            raise
+        except EventsUnavailableError:
+            attempt += 1
+            if time.monotonic() - began > seconds:
+                raise
+            await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
 
 
 def _claimed(content: bytes) -> list[RunRecord]:

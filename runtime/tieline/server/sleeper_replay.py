@@ -152,7 +152,14 @@ class SleeperReplay:
         )
         try:
             async with asyncio.timeout(_RUN_SECONDS):
-                return await calls.call(attempt, task, Slot(self._runner.calls.turns, ""))
+                # Code in a thread, and a member of a batch, give back a turn that was taken.
+                turns = self._runner.calls.turns
+                await turns.wait("", bounded=False)
+                slot = Slot(turns, "")
+                try:
+                    return await calls.call(attempt, task, slot)
+                finally:
+                    slot.release()
         except TimeoutError:
             self._left = self._left or (f"more than {_RUN_SECONDS:g} seconds outside of steps", "")
             return None

@@ -175,6 +175,7 @@ class Project:
             timeout=_LIMITS.run_timeout,
             version="test",
             clock=self.now,
+            waits_for_batches=False,
         )
         server = web.AppRunner(application, access_log=None, shutdown_timeout=0)
         stack.callback(lambda: self._wait(server.cleanup()))

@@ -74,8 +74,22 @@ def nightly(): ...
             "cancelOn": None,
             "debounce": None,
             "throttle": None,
+            "batch": None,
         }
     ]
+
+
+def test_a_batch_is_listed_with_its_size(tmp_path: Path) -> None:
+    code = """\
+from tieline import Batch, Integration
+integration = Integration()
+@integration.event("price.changed", batch=Batch(100, seconds=5, key="shop"))
+def price_changed(ctx, events): ...
+"""
+    project(tmp_path, {"main.py": code})
+    assert tieline("check", str(tmp_path)).stdout.splitlines()[0] == (
+        "  event    price.changed, 15 attempts, in batches by shop of at most 100 in 5 s"
+    )
 
 
 def findings(folder: Path, **options: Any) -> list[str]:

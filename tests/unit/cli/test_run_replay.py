@@ -107,6 +107,26 @@ def test_steps_return_what_was_recorded_and_a_debugger_stops(tmp_path: Path) -> 
     assert logged(ended.stdout + ended.stderr, "Went on") == [{"booking": 7, "amount": 480, "run": RUN}]
 
 
+def test_a_batch_is_replayed_with_its_events(tmp_path: Path) -> None:
+    code = """
+from tieline import Batch, Context, Event, Integration
+
+integration = Integration()
+
+
+@integration.event("order", batch=Batch(10))
+async def order(ctx: Context, events: list[Event]) -> None:
+    ctx.log.info("Went on", events=[one.payload for one in events])
+"""
+    member = [{"run": RUN, "queued_at": 1.0}, {"id": "A-1"}]
+    folder = project(tmp_path / "code", {"main.py": code, "connections.yaml": CONNECTIONS})
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(recording(payload=json.dumps({"~batch": [member]}), steps=[])))
+    ended = tieline("run", str(folder), "--replay", str(file))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert logged(ended.stdout + ended.stderr, "Went on") == [{"events": [{"id": "A-1"}]}]
+
+
 def test_a_run_that_fails_again_says_so(tmp_path: Path) -> None:
     content = recording(payload='{"id": "A-1", "fails": true}')
     ended = replayed(tmp_path / "code", content, typed="c\n")

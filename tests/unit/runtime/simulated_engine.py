@@ -25,7 +25,7 @@ from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.event import EventTask
 from tieline.events.queue import Delivery, EventsUnavailableError
-from tieline.events.retry import Reject, Retry
+from tieline.events.retry import Reject, Retry, RetryLater
 from tieline.events.run_cancellation import CancelledByEvent, run_cancellation
 from tieline.events.run_store import RunTakenOver
 from tieline.events.run_waits import RunWaits
@@ -33,6 +33,7 @@ from tieline.events.steps import RunSteps, SuspendedRun
 from tieline.server.debounced_events import DebouncedEvents
 from tieline.server.ended_waits import EndedWaits
 from tieline.server.event_attempt import Attempt
+from tieline.server.event_batches import batch_rule_of
 from tieline.server.event_settlement import EventSettlement
 from tieline.server.throttled_events import ThrottledEvents
 from tieline.telemetry.redaction import Redactor
@@ -354,7 +355,9 @@ class SimulatedPod:
 
     async def _attempt(self, delivery: Delivery) -> None:
         metadata, settlement = delivery.metadata, self._settlement
-        kills = await delivery.interruptions()
+        deaths = await delivery.interruptions()
+        rule = batch_rule_of(self._tasks.get(metadata.task), metadata, delivery.payload)
+        kills = deaths if rule is None else 0
         attempt = Attempt(
             metadata=metadata,
             delivery=delivery,
@@ -362,9 +365,10 @@ class SimulatedPod:
             retry=Retry(),
             started_at=self._engine.now,
             interruptions=kills,
+            was_handed_out=deaths > 0,
         )
         try:
-            if (metadata.has_steps or attempt.number > 1) and await settlement.settle_ended(attempt):
+            if attempt.may_have_begun and await settlement.settle_ended(attempt):
                 return
             attempt.cancellation = run_cancellation(
                 self.queue.waits,
@@ -372,7 +376,7 @@ class SimulatedPod:
                 metadata,
                 delivery.payload,
                 key_hash=delivery.key_hash,
-                began_wait=metadata.has_steps or attempt.number > 1,
+                began_wait=attempt.may_have_begun,
             )
             if attempt.cancellation is not None and await attempt.cancellation.look():
                 await settlement.cancel(attempt)
@@ -387,7 +391,7 @@ class SimulatedPod:
             attempt.steps = steps = RunSteps(
                 self.queue.runs,
                 metadata.run,
-                may_have_results=metadata.has_steps or attempt.number > 1,
+                may_have_results=attempt.may_have_begun,
                 held=lambda: delivery.held,
                 clock=self._engine.clock,
                 version="v1",
@@ -406,6 +410,9 @@ class SimulatedPod:
                 await settlement.wait(attempt, attempt.number, suspended.until)
             except Reject as error:
                 await settlement.dead_letter(attempt, error)
+            except RetryLater as later:
+                until = self._engine.now + later.after
+                await settlement.wait(attempt, attempt.number, until)
             except CancelledByEvent:
                 await settlement.cancel(attempt)
             else:

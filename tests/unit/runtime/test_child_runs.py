@@ -285,11 +285,10 @@ def test_an_end_that_the_platform_reports_wakes_the_parent(loaded: Loaded) -> No
     child = next(record.id for record in project._queue.history if record.task == "invoice.create")
     assert parent is not None
     end = ChildEnd(child=child, status="cancelled")
-    event = ended_event(ParentRun(run=parent), "01M8DEYCRJWCNN04VG9B6J510F", project.now())
+    its = EventMetadata(run="c", kind="event", task="child", queued_at=0.0, parent=ParentRun(run=parent))
+    event = ended_event(its, "01M8DEYCRJWCNN04VG9B6J510F", project.now())
     project._wait(project._queue.publish(event, end.encode()))
-    project._wait(
-        project._queue.publish(ended_event(ParentRun(run=parent), "01M8DEYCRJWCNN04VG9B6J510G", 0), b"[]")
-    )
+    project._wait(project._queue.publish(ended_event(its, "01M8DEYCRJWCNN04VG9B6J510G", 0), b"[]"))
     project.run_events()
     ((run, status, _),) = project.module.done
     assert (run, status) == (child, "cancelled")

@@ -84,6 +84,8 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def approved_refund": test_a_refund_is_paid_once_somebody_approves_it,
         "async def product_changed": test_a_product_that_is_edited_often_is_sent_once,
         "async def invoice_sync": test_ten_invoices_of_a_customer_are_sent_a_minute,
+        "async def price_changed": test_prices_are_sent_together,
+        "async def stock_nightly": test_changes_of_a_day_are_sent_at_night,
         "async def order_reminded": test_nobody_is_reminded_of_a_cancelled_order,
         "async def trip_planned": test_offers_are_asked_for_side_by_side,
         "async def subscription_ordered": test_a_subscription_is_charged_with_and_without_the_patch,
@@ -455,6 +457,33 @@ def test_ten_invoices_of_a_customer_are_sent_a_minute(serve: Serve) -> None:
         sent.append(len(erp.requests))
         project.advance(timedelta(minutes=1))
     assert sent == [11, 21, 26]
+
+
+def test_prices_are_sent_together(serve: Serve) -> None:
+    project = serve(example("async def price_changed"))
+    shop = project.connection("shop")
+    shop.on("PATCH", "/shops/de/prices").answer(200)
+    for number in range(150):
+        project.publish("price.changed", {"id": f"{number}", "shop": "de", "price": number})
+    project.run_events()
+    assert sorted(len(request.json()) for request in shop.requests) == [50, 100]
+
+
+def test_changes_of_a_day_are_sent_at_night(serve: Serve) -> None:
+    project = serve(example("async def stock_nightly"))
+    erp = project.connection("erp")
+    erp.on("PUT", "/stock").answer(204)
+    for left in (9, 8, 7):
+        project.publish("stock.changed", {"id": "mug", "left": left})
+    project.publish("stock.changed", {"id": "cup", "left": 1})
+    project.advance(timedelta(minutes=2))
+    project.publish("stock.changed", {"id": "mug", "left": 5})
+    project.advance(timedelta(minutes=2))
+    project.advance(timedelta(days=1))
+    sent = [row for request in erp.requests for row in request.json()]
+    assert sorted(row["id"] for row in erp.requests[0].json()) == ["cup", "mug"]
+    assert {row["id"]: row["left"] for row in sent} == {"cup": 1, "mug": 5}
+    assert not {row["left"] for row in sent} & {9, 8}
 
 
 def test_offers_are_asked_for_side_by_side(serve: Serve) -> None:

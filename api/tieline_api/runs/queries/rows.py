@@ -25,8 +25,8 @@ _PROGRESS = (
 )
 COLUMNS = (
     "runs.id, runs.environment, kind, task, status, runs.attempt, runs.queued, attempts, user, activation_id, version, "
-    f"key, shared_key, event_id, started, ended, next_attempt, discarded, error, trace_id, replay_of, ({REPLAYS}), "
-    f"nullif(input_at, 0), direct, issue, parent, ({_TAGS}), ({_PROGRESS})"
+    f"key, shared_key, event_id, batch, started, ended, next_attempt, discarded, error, trace_id, replay_of, "
+    f"({REPLAYS}), nullif(input_at, 0), direct, issue, parent, ({_TAGS}), ({_PROGRESS})"
 )
 
 
@@ -34,8 +34,8 @@ def run_of_row(row: Sequence[Any]) -> Run:
     """The run of a row of COLUMNS."""
     (
         identifier, environment, kind, task, status, attempt, queued, most, user, activation_id, version, key,
-        shared_key, event_id, started, ended, next_attempt, discarded, error, trace_id, replay_of, replayed_by,
-        input_at, direct, issue, parent, tags, progress,
+        shared_key, event_id, batch, started, ended, next_attempt, discarded, error, trace_id, replay_of,
+        replayed_by, input_at, direct, issue, parent, tags, progress,
     ) = row  # fmt: skip
     return Run(
         id=identifier,
@@ -52,6 +52,7 @@ def run_of_row(row: Sequence[Any]) -> Run:
         key=key,
         shared_key=bool(shared_key),
         event_id=event_id,
+        batch=bool(batch),
         started_at=started,
         ended_at=ended,
         next_attempt_at=next_attempt,

@@ -132,6 +132,19 @@ def test_a_dead_letter_is_run_again_as_the_webhook_that_it_was(deployed: Deploye
         assert again == {**shown, "replayedBy": new["id"]}
 
 
+def test_a_batch_is_run_again_as_a_batch(deployed: Deployed) -> None:
+    content = b'{"~batch":[[{"run":"R","queued_at":1},{"id":1}]]}'
+    batch = record(status="failed", attempt=1, input=content, batch=True)
+    looks_like_one = record(status="failed", attempt=1, input=content)
+    deployed.report(batch, looks_like_one)
+    for run, is_batch in ((batch, True), (looks_like_one, False)):
+        new = deployed.client.ok("POST", f"{deployed.path}/{run.id}/replay", status=202)
+        subject = deployed.streams.event("*", new["id"])
+        found = message_at(deployed.engine, deployed.streams, deployed.streams.queue, subject)
+        assert found is not None
+        assert (found[0], EventMetadata.parse(found[1]).batch) == (content, is_batch)
+
+
 def test_replaying_many_removes_their_dead_letters(deployed: Deployed) -> None:
     dead = [record(status="dead", attempt=3, input=b"{}", queued_at=NOW + one) for one in range(3)]
     bury(deployed, *dead)

@@ -99,6 +99,12 @@ def test_a_queued_run_names_the_one_that_it_waits_behind(index: RunIndex) -> Non
     }
 
 
+def test_a_run_says_whether_it_is_of_a_batch(index: RunIndex) -> None:
+    batch, event = record(batch=True), record()
+    take(index, [batch, event])
+    assert {one.id: one.batch for one in listed(index)} == {batch.id: True, event.id: False}
+
+
 def test_a_run_names_the_newest_run_that_runs_it_again(index: RunIndex) -> None:
     run, other, *replays = sorted(new_id() for _ in range(4))
     take(index, life(run), life(other), *([record(one, replay_of=run)] for one in replays))

@@ -16,6 +16,7 @@ from tieline_api.runs.model import Attempt, AttemptPage, Run, RunFilter
 from tieline_api.use_cases import bulk_run_actions, run_actions
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunError, RunRecord, StepRecord
 
 ORGANISATION, ENVIRONMENT = new_id(), new_id()
@@ -100,6 +101,25 @@ async def test_discarding_again_removes_what_may_be_left_and_marks_nothing() -> 
     platform, engine = platform_of(history)
     await run_actions.discard(platform, ORGANISATION, run)
     assert (len(engine.purged), history.written) == (1, [])
+
+
+@pytest.mark.parametrize(("payload", "is_batch"), [(None, True), (b'{"~batch":[]}', False)])
+async def test_a_batch_is_run_again_with_its_own_events_alone(
+    monkeypatch: pytest.MonkeyPatch, payload: bytes | None, is_batch: bool
+) -> None:
+    run = run_of("failed", batch=True)
+    platform, _ = platform_of(History(given=RunInput(b"{}", None, recorded=True)))
+    published: list[EventMetadata] = []
+
+    async def publish(
+        _platform: object, _streams: object, metadata: EventMetadata, _payload: bytes, **_more: object
+    ) -> tuple[Any, None]:
+        published.append(metadata)
+        return SimpleNamespace(duplicate=False), None
+
+    monkeypatch.setattr(run_actions, "publish", publish)
+    await run_actions.replay(platform, ORGANISATION, run, payload)
+    assert [(one.batch, one.replay_of) for one in published] == [(is_batch, run.id)]
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "waiting", "succeeded", "failed", "cancelled"])

@@ -6,7 +6,8 @@ import base64
 import json
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,43 @@ async def order(ctx: Context, event: Event) -> None:
     await ctx.step("book", fetch, found)
     raise AssertionError("it goes on behind a step that is not recorded")
 """
+
+
+async def test_events_wait_for_their_batch_across_a_deploy(tmp_path: Path) -> None:
+    batched = HEAD.replace('("order")', '("order", batch=Batch(10))').replace(
+        "import Context", "import Batch, Context"
+    )
+    (tmp_path / "main.py").write_text(
+        f"{batched}async def order(ctx: Context, events: list[Event]) -> None:\n    return\n"
+    )
+    member = sleeper(("batch: order", hashed("batch order"), {"child": "01BATCH", "until": 9e9}))
+    with loaded(tmp_path) as (_, tasks), closing(SleeperReplay(tmp_path, tasks)) as replay:
+        for _ in range(200):
+            assert (await replay.replay(member)).verdict == "continues"
+
+
+async def test_a_batch_that_sleeps_is_judged_with_its_events(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        """
+from tieline import Batch, Context, Event, Integration
+
+integration = Integration()
+
+
+@integration.event("order", batch=Batch(10))
+async def order(ctx: Context, events: list[Event]) -> None:
+    await ctx.step("count", len, [one.payload["id"] for one in events])
+    await ctx.sleep("pause", 60)
+"""
+    )
+    recorded = (("count", work_of(len, (["A-1"],), {}), 1), ("sleep: pause", "", 9e9))
+    batch = replace(
+        sleeper(*recorded, batch=True, members=["01RUNA"]),
+        payload=b'{"~batch":[[{"run":"01RUNA","queued_at":1},{"id":"A-1"}]]}',
+    )
+    with loaded(tmp_path) as (_, tasks), closing(SleeperReplay(tmp_path, tasks)) as replay:
+        judged = await replay.replay(batch)
+        assert (judged.verdict, judged.reason) == ("continues", "")
 
 
 def plain(body: str) -> str:
