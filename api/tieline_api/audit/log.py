@@ -25,7 +25,7 @@ logger = logging.getLogger("tieline.audit")
 MOST_WAITING = 5_000
 """Records at a replica."""
 MOST_WAITING_EACH = 1_000
-"""Of one organisation."""
+"""Of one stream."""
 MOST_WAITING_BYTES = 16 << 20
 MOST_ATTEMPTS = 30
 """How often a record is refused by an engine that is there, such as one that has no stream for it yet."""
@@ -36,7 +36,7 @@ _EXPECTED_STREAM = "Nats-Expected-Stream"
 
 
 class _Queue:
-    """Records of an organisation, in the order of what they are about."""
+    """Records of one stream, in the order of what they are about."""
 
     def __init__(self) -> None:
         self.records: deque[tuple[AuditRecord, bytes]] = deque()
@@ -44,6 +44,8 @@ class _Queue:
         """How often the first was refused."""
         self.due = 0.0
         """When the first is tried again, by the clock of the loop."""
+        self.failures = 0
+        """How often in a row the engine did not answer."""
 
 
 class AuditLog:
@@ -59,8 +61,6 @@ class AuditLog:
         self._queues: dict[str, _Queue] = {}
         self._waiting = 0
         self._bytes = 0
-        self._failures = 0
-        """How often in a row the engine did not answer."""
         self._changed = asyncio.Event()
         self._settled = asyncio.Event()
         """Set while nothing waits but what the engine has refused."""
@@ -75,7 +75,8 @@ class AuditLog:
     def add(self, record: AuditRecord) -> None:
         """Stores a record soon, and returns at once."""
         content = record.encoded()
-        queue = self._queues.get(record.organisation) or _Queue()
+        stream = audit_stream(record.organisation, record.part)
+        queue = self._queues.get(stream) or _Queue()
         if (
             self._waiting >= MOST_WAITING
             or len(queue.records) >= MOST_WAITING_EACH
@@ -83,7 +84,7 @@ class AuditLog:
         ):
             self._dropped(record, "too many wait for the event engine")
             return
-        self._queues[record.organisation] = queue
+        self._queues[stream] = queue
         queue.records.append((record, content))
         self._waiting += 1
         self._bytes += len(content)
@@ -100,17 +101,17 @@ class AuditLog:
             async with asyncio.timeout(_STOP_SECONDS):
                 await self._settled.wait()
         await cancel_and_wait(self._task)
-        for organisation in list(self._queues):
-            while organisation in self._queues:
-                self._dropped(self._take(organisation), "this replica ends")
+        for stream in list(self._queues):
+            while stream in self._queues:
+                self._dropped(self._take(stream), "this replica ends")
 
     async def _store_periodically(self) -> None:
         clock = asyncio.get_running_loop().time
         while True:
             self._changed.clear()
             due = [name for name, queue in self._queues.items() if queue.due <= clock()]
-            for organisation in due:
-                await self._store_first(organisation)
+            for stream in due:
+                await self._store_first(stream)
             if due:
                 continue
             later = min((queue.due for queue in self._queues.values()), default=None)
@@ -118,35 +119,35 @@ class AuditLog:
                 async with asyncio.timeout(None if later is None else max(0.0, later - clock())):
                     await self._changed.wait()
 
-    async def _store_first(self, organisation: str) -> None:
-        """Tries to store the oldest record of an organisation. Others do not wait for one that is refused."""
-        queue = self._queues[organisation]
+    async def _store_first(self, stream: str) -> None:
+        """Tries to store the oldest record of a stream. Other streams do not wait for one that is not taken."""
+        queue = self._queues[stream]
         record, content = queue.records[0]
         try:
             await self._publish(record, content)
         except EngineUnavailableError:
-            self._failures += 1
-            await asyncio.sleep(self._pause(self._failures))
-            return
-        except (ApiError, NotFoundError):
+            queue.failures += 1
+            queue.due = asyncio.get_running_loop().time() + self._pause(queue.failures)
+        except Exception as error:
+            if not isinstance(error, ApiError | NotFoundError):
+                logger.exception("An audit record cannot be stored")
             queue.refused += 1
             queue.due = asyncio.get_running_loop().time() + self._pause(queue.refused)
             if queue.refused >= MOST_ATTEMPTS:
-                self._dropped(self._take(organisation), "the event engine refuses it")
+                self._dropped(self._take(stream), "the event engine refuses it")
             self._settle()
-            return
-        self._failures = 0
-        self._take(organisation)
-        self.counts["stored"] += 1
+        else:
+            self._take(stream)
+            self.counts["stored"] += 1
 
-    def _take(self, organisation: str) -> AuditRecord:
-        queue = self._queues[organisation]
+    def _take(self, stream: str) -> AuditRecord:
+        queue = self._queues[stream]
         record, content = queue.records.popleft()
-        queue.refused, queue.due = 0, 0.0
+        queue.refused, queue.failures, queue.due = 0, 0, 0.0
         self._waiting -= 1
         self._bytes -= len(content)
         if not queue.records:
-            del self._queues[organisation]
+            del self._queues[stream]
         self._settle()
         return record
 
@@ -155,8 +156,11 @@ class AuditLog:
             self._settled.set()
 
     async def _publish(self, record: AuditRecord, content: bytes) -> None:
-        headers = {_MESSAGE_ID: record.id, _EXPECTED_STREAM: audit_stream(record.organisation)}
-        subject = audit_subject(record.organisation)
+        headers = {
+            _MESSAGE_ID: record.id,
+            _EXPECTED_STREAM: audit_stream(record.organisation, record.part),
+        }
+        subject = audit_subject(record.organisation, record.part)
         await self._engine.ask(lambda jetstream: jetstream.publish(subject, content, headers=headers))
 
     def _dropped(self, record: AuditRecord, reason: str) -> None:

@@ -9,7 +9,7 @@ import orjson
 
 from tieline_api.engine.requests import EngineRequests
 from tieline_api.engine.stream_reader import stream_state
-from tieline_core.engine.audit_streams import audit_stream, audit_subject
+from tieline_core.engine.audit_streams import AuditPart, audit_stream, audit_subject
 from tieline_core.engine.stored_messages import StoredMessage
 
 logger = logging.getLogger("tieline.audit")
@@ -32,17 +32,18 @@ class AuditPage:
 async def read_newest(
     engine: EngineRequests,
     organisation: str,
+    part: AuditPart = AuditPart.CHANGES,
     *,
     before: int | None,
     first: int,
     wanted: Callable[[Mapping[str, Any]], bool],
 ) -> AuditPage:
-    """At most ``first`` records that are ``wanted``, of those with numbers below ``before``.
+    """At most ``first`` records of a stream that are ``wanted``, of those with numbers below ``before``.
 
     It can be fewer, and even none, where many are not wanted; ``next`` then says where to go on.
     Raises EngineUnavailableError.
     """
-    stream = audit_stream(organisation)
+    stream, subject = audit_stream(organisation, part), audit_subject(organisation, part)
     state = await stream_state(engine, stream)
     if state is None:
         return AuditPage([], None)
@@ -51,7 +52,7 @@ async def read_newest(
     found: list[tuple[int, Mapping[str, Any]]] = []
     while end > oldest_read:
         start = max(oldest_read, end - _BATCH)
-        for message in reversed(await _between(engine, organisation, start, end)):
+        for message in reversed(await _between(engine, stream, subject, start, end)):
             record = _decoded(message)
             if record is None or not wanted(record):
                 continue
@@ -63,14 +64,12 @@ async def read_newest(
 
 
 async def _between(
-    engine: EngineRequests, organisation: str, start: int, end: int
+    engine: EngineRequests, stream: str, subject: str, start: int, end: int
 ) -> Sequence[StoredMessage]:
     """The messages from one number up to before another. The engine may answer with a part of them at a time."""
     found: list[StoredMessage] = []
     while start < end:
-        page = await engine.page(
-            audit_stream(organisation), audit_subject(organisation), start, min(_BATCH, end - start)
-        )
+        page = await engine.page(stream, subject, start, min(_BATCH, end - start))
         if not page:
             break
         found += [message for message in page if message.sequence < end]

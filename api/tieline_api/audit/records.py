@@ -11,12 +11,14 @@ from typing import Any
 import orjson
 
 from tieline_api.cluster.revisions import ObjectChange, SentRequest
-from tieline_core.engine.audit_streams import MAX_RECORD_BYTES
+from tieline_core.engine.audit_streams import MAX_RECORD_BYTES, AuditPart
 from tieline_core.identity.ids import object_id
 
+END_USER = "endUser"
 MOST_CHANGES = 20
 MOST_FIELDS = 50
 _MAX_TEXT = 256
+_OF_MANY = frozenset({"", END_USER})
 SHOWN: Mapping[str, frozenset[str]] = {
     "activations": frozenset({"environment"}),
     "connections": frozenset({"name", "exposeToCode"}),
@@ -72,6 +74,12 @@ class AuditRecord:
     """Requests that went through connections."""
     cut: bool = False
     """Whether there was more than a record takes."""
+
+    @property
+    def part(self) -> AuditPart:
+        """The stream that it goes to: what anybody can cause in any number pushes out nobody's changes."""
+        is_of_many = self.caller in _OF_MANY or (self.sent and not self.changes)
+        return AuditPart.ACCESS if is_of_many else AuditPart.CHANGES
 
     def encoded(self) -> bytes:
         """The record as a message, within MAX_RECORD_BYTES."""

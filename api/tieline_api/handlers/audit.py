@@ -32,11 +32,12 @@ async def list_audit_records(call: Call[rest.AuditQuery, None]) -> Reply[rest.Au
     page = await read_newest(
         call.platform.engine,
         organisation,
-        before=_number(organisation, query.after),
+        query.log,
+        before=_number(query, organisation),
         first=query.first,
         wanted=_filter(query),
     )
-    following = None if page.next is None else seal(_CURSOR, organisation, page.next)
+    following = None if page.next is None else seal(_CURSOR, organisation, query.log, page.next)
     return Reply(
         body=rest.AuditList(
             items=[rest.entry_of(sequence, record) for sequence, record in page.found], next=following
@@ -44,12 +45,12 @@ async def list_audit_records(call: Call[rest.AuditQuery, None]) -> Reply[rest.Au
     )
 
 
-def _number(organisation: str, cursor: str | None) -> int | None:
+def _number(query: rest.AuditQuery, organisation: str) -> int | None:
     """The number that a cursor of this list stands for. ApiError 400 for another one."""
-    if cursor is None:
+    if query.after is None:
         return None
-    match unseal(cursor, refused=refused_cursor()):
-        case [str(kind), str(owner), int(number)] if (kind, owner) == (_CURSOR, organisation):
+    match unseal(query.after, refused=refused_cursor()):
+        case [*of, int(number)] if of == [_CURSOR, organisation, query.log]:
             return number
     raise refused_cursor()
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field, StringConstraints
 
 from tieline_api.schemas.base import Cursor, Query, Rest, TimeOut
+from tieline_core.engine.audit_streams import AuditPart
 
 _Text = Annotated[str, StringConstraints(max_length=256)]
 AuditOutcome = Literal["allowed", "refused", "failed"]
@@ -13,6 +14,9 @@ AuditOutcome = Literal["allowed", "refused", "failed"]
 class AuditQuery(Query):
     """Which records."""
 
+    log: AuditPart = AuditPart.CHANGES
+    """``changes`` of people, service accounts, API keys and agents; or ``access``: what end users and callers without
+    valid credentials did, and requests through connections."""
     first: Annotated[int, Field(ge=1, le=200)] = 50
     """How many, 1 to 200."""
     after: Cursor | None = None
@@ -70,7 +74,7 @@ class AuditEntry(Rest):
     """A write, or a refused one."""
 
     sequence: int
-    """The record's number. Numbers rise by one: where one is missing, a record is missing."""
+    """The record's number. In each log, numbers rise by one: where one is missing, a record is missing."""
     id: str
     """The record's id."""
     at: TimeOut

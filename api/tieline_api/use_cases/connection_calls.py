@@ -75,10 +75,11 @@ async def send_through(
 
 
 def _note(connection: Json, request: SystemRequest) -> None:
-    """Notes a request for the audit, without the secrets that the connection may put into its path."""
-    path = redactor_of(connection)(request.path.partition("?")[0])
-    host = urlsplit(str(connection["baseUrl"])).hostname or ""
-    revisions.sent(revisions.SentRequest(request.method, host, path))
+    """Notes a request for the audit, without the secrets that the connection may put into its URL."""
+    redact = redactor_of(connection)
+    host = urlsplit(str(connection["baseUrl"])).netloc.rpartition("@")[2]
+    path = request.path.partition("?")[0]
+    revisions.sent(revisions.SentRequest(request.method, redact(host), redact(path)))
 
 
 async def _record(platform: Dependencies, connection: ObjectView, answer: SystemAnswer) -> None:

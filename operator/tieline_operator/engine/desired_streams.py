@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tieline_core.engine.accounts import StreamFacts
-from tieline_core.engine.audit_streams import audit_stream
+from tieline_core.engine.audit_streams import audit_stream_names
 from tieline_core.engine.package_streams import packages_stream
 from tieline_core.engine.state_streams import state_stream_names
 from tieline_core.engine.streams import StreamOwner
@@ -71,7 +71,7 @@ def organisation_stream_names(organisation: str) -> tuple[str, ...]:
         history_stream(organisation),
         direct_stream(organisation),
         *state_stream_names(organisation),
-        audit_stream(organisation),
+        *audit_stream_names(organisation),
         packages_stream(organisation),
     )
 

@@ -17,7 +17,9 @@ from tests.integration.api.engine_objects import with_engine
 from tests.integration.api.objects import API_KEY, make_project, make_system, make_template
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.auditing import NOT_WRITES
-from tieline_core.engine.audit_streams import audit_stream
+from tieline_api.page_tokens import seal
+from tieline_core.engine.audit_streams import AuditPart, audit_stream
+from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
 
@@ -48,10 +50,10 @@ def _planted(value: Any, key: str = "") -> Any:
     return f"{value}{MARKER}" if isinstance(value, str) and not is_kept else value
 
 
-def records(client: Client, query: str = "") -> list[dict[str, Any]]:
+def records(client: Client, query: str = "", *, log: AuditPart = AuditPart.CHANGES) -> list[dict[str, Any]]:
     found, after = [], ""
     while True:
-        page = client.ok("GET", f"/audit?first=100{query}{after}")
+        page = client.ok("GET", f"/audit?first=100&log={log}{query}{after}")
         found += page["items"]
         if "next" not in page:
             return found
@@ -107,11 +109,11 @@ def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def stored(engine: NatsServer, organisation: str) -> list[str]:
+def stored(engine: NatsServer, organisation: str, part: AuditPart = AuditPart.CHANGES) -> list[str]:
     """The records as the engine has them: REST shows none that does not have its form."""
 
     async def read(client: Nats) -> list[str]:
-        jetstream, stream = client.jetstream(), audit_stream(organisation)
+        jetstream, stream = client.jetstream(), audit_stream(organisation, part)
         state = (await jetstream.stream_info(stream)).state
         numbers = range(state.first_seq, state.last_seq + 1)
         return [((await jetstream.get_msg(stream, number)).data or b"").decode() for number in numbers]
@@ -120,18 +122,18 @@ def stored(engine: NatsServer, organisation: str) -> list[str]:
 
 
 def test_no_record_has_a_secret_or_its_digest(client: Client, engine: NatsServer, secrets: list[str]) -> None:
-    kept = stored(engine, client.organisation)
+    kept = [one for part in AuditPart for one in stored(engine, client.organisation, part)]
     text = "".join(kept)
     for secret in secrets:
         assert secret not in text
         assert hashlib.sha256(secret.encode()).hexdigest() not in text
     for token in secrets[2:]:
         assert token.rpartition("_")[2] not in text
-    assert len(kept) == len(records(client)), "REST shows them all"
+    assert len(kept) == sum(len(records(client, log=part)) for part in AuditPart), "REST shows them all"
 
 
 def test_every_write_has_a_record(client: Client, secrets: list[str]) -> None:
-    recorded = {one["operation"] for one in records(client)}
+    recorded = {one["operation"] for part in AuditPart for one in records(client, log=part)}
     assert not recorded & NOT_WRITES
     changes = {"createSystem", "updateSystem", "createConnection", "updateConnection", "deleteConnection",
                "createProject", "updateProject", "deployProject", "createApiKey", "deleteApiKey",
@@ -145,6 +147,11 @@ def test_numbers_rise_by_one_and_pages_leave_none_out(client: Client, secrets: l
     assert len(numbers) > 100
     assert numbers == list(range(numbers[0], numbers[-1] - 1, -1))
     assert client("GET", "/audit?after=bm8").status == 400
+    following = client.ok("GET", "/audit?first=1")["next"]
+    assert client("GET", f"/audit?first=1&after={following}").status == 200
+    assert client("GET", f"/audit?first=1&log=access&after={following}").status == 400
+    made_up = seal("audit", new_id(), "changes", numbers[0])
+    assert client("GET", f"/audit?after={made_up}").status == 400, "a cursor of another organisation"
 
 
 def test_a_change_is_found_by_its_object(client: Client, secrets: list[str]) -> None:
@@ -165,6 +172,8 @@ def test_a_change_is_found_by_its_object(client: Client, secrets: list[str]) -> 
 def test_who_is_refused_is_recorded_and_may_not_read_it(client: Client, secrets: list[str]) -> None:
     stranger = Client(client.url, None, client.organisation)
     assert stranger("POST", "/systems", {"name": MARKER}).status == 401
-    refused = eventually("the refusal", lambda: records(client, "&outcome=refused&kind=systems"))
+    refused = eventually(
+        "the refusal", lambda: records(client, "&outcome=refused&kind=systems", log=AuditPart.ACCESS)
+    )
     assert any((one["status"], one["subject"]) == (401, "") for one in refused)
     assert stranger("GET", "/audit").status == 401

@@ -23,6 +23,9 @@ class Engine:
     def __init__(self) -> None:
         self.away = False
         self.without: set[str] = set()
+        self.silent: set[str] = set()
+        self.broken: set[str] = set()
+        self.names: list[str] = []
         self.stored: list[tuple[str, str]] = []
         self.ids: list[str] = []
 
@@ -33,8 +36,13 @@ class Engine:
         return await work(self)
 
     async def publish(self, subject: str, content: bytes, *, headers: dict[str, str]) -> None:
-        organisation = subject.removeprefix("audit.")
-        assert headers["Nats-Expected-Stream"] == f"audit_{organisation}"
+        name, organisation = subject.split(".")
+        assert headers["Nats-Expected-Stream"] == f"{name}_{organisation}"
+        self.names.append(name)
+        if organisation in self.silent:
+            raise EngineUnavailableError
+        if organisation in self.broken:
+            raise ValueError("unexpected")
         if organisation in self.without:
             raise NoStreamError
         self.ids.append(headers["Nats-Msg-Id"])
@@ -101,6 +109,54 @@ async def test_an_organisation_without_a_stream_delays_no_other() -> None:
     assert log.waiting == 1
     await log.stop()
     assert log.counts["dropped"] == 1
+
+
+async def test_a_stream_that_does_not_answer_delays_no_other() -> None:
+    engine = Engine()
+    engine.silent = {"slow"}
+    log = AuditLog(engine, pause=lambda _: 3600.0)  # type: ignore[arg-type]
+    await log.start()
+    log.add(record("first", "slow"))
+    for number in range(5):
+        log.add(record(f"{number}", "O"))
+    await until(lambda: log.counts["stored"] == 5)
+    assert log.waiting == 1
+
+
+async def test_an_unexpected_error_does_not_end_the_storing() -> None:
+    engine = Engine()
+    engine.broken = {"odd"}
+    async with started(engine) as log:
+        log.add(record("first", "odd"))
+        await until(lambda: log.counts["dropped"] == 1)
+        log.add(record())
+        await until(lambda: log.counts["stored"] == 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({}, "audit"),
+        ({"caller": "apiKey", "changes": [{}], "sent": [{}]}, "audit"),
+        ({"caller": "apiKey", "sent": [{}]}, "access"),
+        ({"caller": "endUser", "changes": [{}]}, "access"),
+        ({"caller": "", "outcome": "refused"}, "access"),
+    ],
+)
+async def test_what_there_may_be_much_of_has_a_stream_of_its_own(fields: dict[str, Any], name: str) -> None:
+    engine = Engine()
+    async with started(engine) as log:
+        log.add(record(**fields))
+        await until(lambda: log.waiting == 0)
+    assert engine.names == [name]
+
+
+async def test_end_users_take_no_room_from_changes() -> None:
+    log = AuditLog(Engine())  # type: ignore[arg-type]
+    for _ in range(MOST_WAITING_EACH + 1):
+        log.add(record(caller="endUser"))
+    log.add(record())
+    assert (log.waiting, log.counts["dropped"]) == (MOST_WAITING_EACH + 1, 1)
 
 
 async def test_a_record_that_the_engine_refuses_is_given_up() -> None:

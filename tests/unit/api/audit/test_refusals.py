@@ -1,7 +1,9 @@
 """Refused requests are recorded up to a bound, so that nobody fills the stream with them."""
 
 from tieline_api.audit.refusals import (
+    DAY_SECONDS,
     MOST_OF_CALLER,
+    MOST_OF_CALLER_IN_A_DAY,
     MOST_OF_STRANGER,
     MOST_OF_STRANGERS,
     WINDOW_SECONDS,
@@ -30,6 +32,19 @@ def test_many_addresses_are_bounded_together_in_each_organisation() -> None:
     admitted = sum(limiter.admits_stranger("O", f"{number}") for number in range(20_000))
     assert admitted == MOST_OF_STRANGERS
     assert limiter.admits_stranger("other", "1")
+
+
+def test_a_day_has_bounds_of_its_own() -> None:
+    clock = Clock()
+    limiter = RefusalLimiter(clock=clock)
+    strangers = callers = 0
+    while clock.now < DAY_SECONDS:
+        strangers += sum(limiter.admits_stranger("O", f"{number}") for number in range(50))
+        callers += sum(limiter.admits_caller("O", "ann") for _ in range(50))
+        clock.now += WINDOW_SECONDS
+    assert (strangers, callers) == (MOST_OF_STRANGERS, MOST_OF_CALLER_IN_A_DAY)
+    assert limiter.admits_stranger("O", "1")
+    assert limiter.admits_caller("O", "ann")
 
 
 def test_strangers_take_nothing_from_callers() -> None:
