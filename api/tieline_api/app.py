@@ -288,8 +288,8 @@ def make_apps(
     add_agents(public, dispatcher, issuers=jwts.issuers if jwts is not None else tuple, public_url=public_url)
     add_openapi(public, lambda: document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
-    add_callback(public, platform)
-    add_start(public, platform, failures)
+    add_callback(public, platform, dispatcher.auditor)
+    add_start(public, platform, failures, dispatcher.auditor)
     add_connect_page(public, platform)
     if console:
         add_console(public, console)

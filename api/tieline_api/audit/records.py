@@ -15,10 +15,12 @@ from tieline_core.engine.audit_streams import MAX_RECORD_BYTES, AuditPart
 from tieline_core.identity.ids import object_id
 
 END_USER = "endUser"
+PROVIDER = "provider"
+"""A provider that calls us as the client of an auth scheme."""
 MOST_CHANGES = 20
 MOST_FIELDS = 50
 _MAX_TEXT = 256
-_OF_MANY = frozenset({"", END_USER})
+_OF_MANY = frozenset({"", END_USER, PROVIDER})
 SHOWN: Mapping[str, frozenset[str]] = {
     "activations": frozenset({"environment"}),
     "connections": frozenset({"name", "exposeToCode"}),
@@ -47,9 +49,9 @@ class AuditRecord:
     """RFC 3339."""
     organisation: str
     subject: str
-    """Who, in the words of Kubernetes' authorisation; empty for a stranger."""
+    """Who, in the words of Kubernetes' authorisation, a provider by its client id; empty for a stranger."""
     caller: str
-    """The kind of the subject: user, serviceAccount, apiKey, endUser; empty for a stranger."""
+    """The kind of the subject: user, serviceAccount, apiKey, endUser, provider; empty without credentials."""
     via: str
     """rest, console, page or agent."""
     session: str = ""

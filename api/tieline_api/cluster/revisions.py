@@ -44,6 +44,21 @@ class SentRequest:
     path: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """A call of a tool that does not only read, by an agent."""
+
+    tool: str
+    kind: str
+    """The kind of what it is about."""
+    object: str
+    """Its id, as it was given."""
+    status: int = 0
+    """Of the platform's refusal; 0 where there was none."""
+    code: str = ""
+    """Of the refusal."""
+
+
 @dataclass
 class Writes:
     """What a request wrote."""
@@ -56,6 +71,8 @@ class Writes:
     """Writes of custom resources, for the audit."""
     sent: list[SentRequest] = field(default_factory=list)
     """Requests through connections, for the audit."""
+    tool: ToolCall | None = None
+    """The tool that an agent called, for the audit."""
 
     def log_fields(self) -> dict[str, Any]:
         """What the request's line says of it; empty when nothing was written."""
@@ -117,6 +134,13 @@ def sent(request: SentRequest) -> None:
     writes = _writes.get()
     if writes is not None and len(writes.sent) < _MOST:
         writes.sent.append(request)
+
+
+def called(tool: ToolCall) -> None:
+    """Notes the call of a tool."""
+    writes = _writes.get()
+    if writes is not None:
+        writes.tool = tool
 
 
 def _named(plural: str, obj: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from tieline_api.auth.permissions import permission
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.page_tokens import refused_cursor, seal, unseal
 from tieline_api.schemas import audit as rest
+from tieline_core.engine.audit_streams import AuditPart
 from tieline_core.identity.ids import parse_id, parse_time
 
 _CURSOR = "audit"
@@ -32,7 +33,7 @@ async def list_audit_records(call: Call[rest.AuditQuery, None]) -> Reply[rest.Au
     page = await read_newest(
         call.platform.engine,
         organisation,
-        query.log,
+        AuditPart(query.log),
         before=_number(query, organisation),
         first=query.first,
         wanted=_filter(query),
@@ -57,6 +58,7 @@ def _number(query: rest.AuditQuery, organisation: str) -> int | None:
 
 def _filter(query: rest.AuditQuery) -> Callable[[Mapping[str, Any]], bool]:
     identifier = None if query.id is None else parse_id(query.id) or query.id
+    since, until = (parse_time(one) if one else None for one in (query.since, query.until))
     equal = {"subject": query.subject, "kind": query.kind, "outcome": query.outcome}
 
     def wanted(record: Mapping[str, Any]) -> bool:
@@ -71,7 +73,7 @@ def _filter(query: rest.AuditQuery) -> Callable[[Mapping[str, Any]], bool]:
             *(one.object for one in entry.changes),
         ):
             return False
-        return _is_between(entry.at, query.since, query.until)
+        return _is_between(entry.at, since, until)
 
     return wanted
 

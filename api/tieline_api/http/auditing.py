@@ -1,12 +1,15 @@
 """Which requests are recorded, and what a record says of one.
 
 Every operation that is no read is a write, but for those in ``NOT_WRITES``. What it wrote, the writer has noted
-(``revisions.Writes``). Requests through connections are recorded whatever their method.
+(``revisions.Writes``). Requests through connections are recorded whatever their method. Of agents, a message is
+recorded that sent something through a connection, or whose tool was refused. Pages for end users are no operations:
+they say themselves what they did (``Auditor.page``).
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ from tieline_api.audit.log import AuditLog
 from tieline_api.audit.records import AuditRecord, redacted, sent_through
 from tieline_api.auth.authentication import Caller
 from tieline_api.client_address import Network, origin
+from tieline_api.cluster import revisions
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.cluster.organisations import Organisation
 from tieline_api.cluster.revisions import Writes
@@ -70,6 +74,8 @@ KINDS: Mapping[str, str] = {
 """What the ids in paths are of."""
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSED = frozenset({401, 403, 409, 412, 422})
+_TOOL_REFUSED = _REFUSED | {404}
+"""What an agent may not reach is not there for it."""
 _UNAUTHENTICATED, _INTERNAL, _CLIENT_GONE = 401, 500, 499
 
 
@@ -86,11 +92,49 @@ class Trail:
     from_console: bool = False
 
 
+@dataclass
+class PageTrail:
+    """What is known of a request of a page for end users so far."""
+
+    operation: str
+    organisation: Organisation | None = None
+    caller: Caller | None = None
+    """Whose credentials came with it."""
+    on_behalf: str = ""
+    """Who began what the page goes on with, where no credentials came."""
+    kind_of_caller: str = ""
+    """The kind of that one, which a record says where nothing went wrong: it may be somebody else's browser."""
+    session: str = ""
+    kind: str = ""
+    object: str = ""
+    status: int = 200
+    wrote: bool = False
+    """Whether it wrote something, once it has."""
+    writes: Writes = field(default_factory=Writes)
+
+
 @dataclass(frozen=True)
 class _Outcome:
     name: str
     status: int
     code: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Facts:
+    """What a record says of a request, beside what came of it."""
+
+    organisation: str
+    caller: Caller | None
+    subject: str
+    kind_of_caller: str
+    via: str
+    session: str
+    operation: str
+    about: tuple[str, str]
+    """The kind and the id of what it is about."""
+    fields: Sequence[str] = ()
+    writes: Writes
 
 
 class Auditor:
@@ -112,11 +156,56 @@ class Auditor:
         error: BaseException | None,
     ) -> None:
         """Records a request that was answered, or ended with ``error``, if it is one to record."""
-        try:
+        with self._losing(request_id):
             self._ended(operation, request, trail, request_id, error)
+
+    @contextmanager
+    def page(self, request: web.Request, operation: str, *, request_id: str) -> Iterator[PageTrail]:
+        """Records what a page did, by what is noted in the trail until its end."""
+        trail, failure = PageTrail(operation=operation, writes=revisions.recording()), None
+        try:
+            yield trail
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            with self._losing(request_id):
+                self._page_ended(request, trail, request_id, failure)
+
+    @contextmanager
+    def _losing(self, request_id: str) -> Iterator[None]:
+        """Counts a record that could not be made, and goes on."""
+        try:
+            yield
         except Exception:
             self._log.counts["dropped"] += 1
             logger.exception("An audit record is lost", extra={"request_id": request_id})
+
+    def _page_ended(
+        self, request: web.Request, trail: PageTrail, request_id: str, error: BaseException | None
+    ) -> None:
+        kind: str = trail.kind_of_caller
+        outcome = _Outcome("allowed", trail.status) if trail.wrote else None
+        if error is not None:
+            kind, outcome = "", _failure(error, wrote=trail.wrote or bool(trail.writes.changes))
+        if outcome is None or trail.organisation is None:
+            return
+        self._record(
+            request,
+            _Facts(
+                organisation=trail.organisation.id,
+                caller=trail.caller,
+                subject=trail.caller.username if trail.caller else trail.on_behalf,
+                kind_of_caller=trail.caller.kind if trail.caller else kind,
+                via="page",
+                session=trail.session,
+                operation=trail.operation,
+                about=(trail.kind, trail.object),
+                writes=trail.writes,
+            ),
+            outcome,
+            request_id,
+        )
 
     def _ended(
         self,
@@ -132,32 +221,55 @@ class Auditor:
         organisation = trail.organisation or self._organisation(request.match_info)
         if outcome is None or organisation is None or not organisation.id:
             return
+        caller, writes = trail.caller, trail.writes or Writes()
+        tool = writes.tool
+        self._record(
+            request,
+            _Facts(
+                organisation=organisation.id,
+                caller=caller,
+                subject=caller.username if caller else "",
+                kind_of_caller=caller.kind if caller else "",
+                via=_via(operation, trail),
+                session=trail.session,
+                operation=tool.tool if tool else operation.id,
+                about=(tool.kind, tool.object)
+                if tool
+                else _object_of(operation, request.match_info, trail.reply),
+                fields=_declared(trail.body),
+                writes=writes,
+            ),
+            outcome,
+            request_id,
+        )
+
+    def _record(self, request: web.Request, facts: "_Facts", outcome: _Outcome, request_id: str) -> None:
         address = origin(request.remote, request.headers.getall("X-Forwarded-For", ()), trusted=self._trusted)
-        is_bounded = outcome.name != "allowed" and not _has_written(trail)
-        if is_bounded and not self._admits(organisation.id, trail.caller, address):
+        writes = facts.writes
+        is_bounded = outcome.name != "allowed" and not (writes.changes or writes.sent)
+        if is_bounded and not self._admits(facts.organisation, facts.caller, address):
             self._log.counts["limited"] += 1
             return
-        kind, identifier = _object_of(operation, request.match_info, trail.reply)
-        caller, writes = trail.caller, trail.writes or Writes()
+        kind, identifier = facts.about
         self._log.add(
             AuditRecord(
                 id=new_id(),
                 at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-                organisation=organisation.id,
-                subject=caller.username if caller else "",
-                caller=caller.kind if caller else "",
-                via=_via(operation, trail),
-                session=trail.session,
+                organisation=facts.organisation,
+                subject=facts.subject,
+                caller=facts.kind_of_caller,
+                via=facts.via,
+                session=facts.session,
                 address=address,
                 user_agent=request.headers.get("User-Agent", ""),
                 request=request_id,
-                operation=operation.id,
+                operation=facts.operation,
                 kind=kind,
                 object=identifier,
                 outcome=outcome.name,
                 status=outcome.status,
                 code=outcome.code,
-                fields=_declared(trail.body),
+                fields=facts.fields,
                 changes=redacted(writes.changes),
                 sent=sent_through(writes.sent),
             )
@@ -188,7 +300,7 @@ class Auditor:
 
 def _is_recorded(operation: "Operation", trail: Trail) -> bool:
     if operation.own_protocol:
-        return _has_written(trail)
+        return _has_written(trail) or _tool_refused(trail) is not None
     if operation.proxies or _has_written(trail):
         return True
     return operation.method not in _READS and operation.id not in NOT_WRITES
@@ -198,11 +310,25 @@ def _has_written(trail: Trail) -> bool:
     return trail.writes is not None and bool(trail.writes.changes or trail.writes.sent)
 
 
+def _tool_refused(trail: Trail) -> _Outcome | None:
+    """The refusal of an agent's tool."""
+    tool = trail.writes.tool if trail.writes else None
+    if tool is None or tool.status not in _TOOL_REFUSED or _has_written(trail):
+        return None
+    return _Outcome("refused", tool.status, tool.code)
+
+
 def _outcome(operation: "Operation", trail: Trail, error: BaseException | None) -> _Outcome | None:
     """What came of it; None for what is not recorded, such as a request that cannot be read."""
+    if error is None and (refused := _tool_refused(trail)) is not None:
+        return refused
     if error is None:
         response = trail.reply.response if trail.reply else None
         return _Outcome("allowed", response.status if response is not None else operation.success)
+    return _failure(error, wrote=_has_written(trail))
+
+
+def _failure(error: BaseException, *, wrote: bool) -> _Outcome | None:
     if isinstance(error, KubeError):
         error = errors.from_kube(error)
     if isinstance(error, errors.ApiError):
@@ -211,7 +337,7 @@ def _outcome(operation: "Operation", trail: Trail, error: BaseException | None) 
         found = _Outcome("failed", _INTERNAL, "internal")
     else:
         found = _Outcome("failed", _CLIENT_GONE, "cancelled")
-    if found.status >= _INTERNAL or found.name == "failed" or _has_written(trail):
+    if found.status >= _INTERNAL or found.name == "failed" or wrote:
         return _Outcome("failed", found.status, found.code)
     return found if found.status in _REFUSED else None
 

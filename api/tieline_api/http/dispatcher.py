@@ -72,7 +72,7 @@ class Dispatcher:
     def __init__(self, platform: Dependencies) -> None:
         self._platform = platform
         self._room = UploadMemory()
-        self._auditor = Auditor(platform.audit, platform.cluster, trusted=platform.settings.trusted_proxies)
+        self.auditor = Auditor(platform.audit, platform.cluster, trusted=platform.settings.trusted_proxies)
 
     async def run(self, operation: Operation, request: web.Request) -> web.Response:
         """The answer of ``operation``; raises ApiError and KubeError for what goes wrong."""
@@ -85,7 +85,7 @@ class Dispatcher:
         finally:
             trail.session = request.get(SESSION, "")
             identifier = request.get(REQUEST_ID, "")
-            self._auditor.ended(operation, request, trail, request_id=identifier, error=failure)
+            self.auditor.ended(operation, request, trail, request_id=identifier, error=failure)
 
     async def _answer(self, operation: Operation, request: web.Request, trail: Trail) -> web.Response:
         platform = self._platform

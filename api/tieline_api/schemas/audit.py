@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from tieline_api.schemas.base import Cursor, Query, Rest, TimeOut
-from tieline_core.engine.audit_streams import AuditPart
+from tieline_api.schemas.project_logs import TimeIn
 
 _Text = Annotated[str, StringConstraints(max_length=256)]
 AuditOutcome = Literal["allowed", "refused", "failed"]
@@ -14,7 +14,7 @@ AuditOutcome = Literal["allowed", "refused", "failed"]
 class AuditQuery(Query):
     """Which records."""
 
-    log: AuditPart = AuditPart.CHANGES
+    log: Literal["changes", "access"] = "changes"
     """``changes`` of people, service accounts, API keys and agents; or ``access``: what end users and callers without
     valid credentials did, and requests through connections."""
     first: Annotated[int, Field(ge=1, le=200)] = 50
@@ -29,9 +29,9 @@ class AuditQuery(Query):
     """Only writes about the object with this id, or that changed it."""
     outcome: AuditOutcome | None = None
     """Only writes with this outcome."""
-    since: AwareDatetime | None = None
+    since: TimeIn | None = None
     """Only writes at this time or later (RFC 3339)."""
-    until: AwareDatetime | None = None
+    until: TimeIn | None = None
     """Only writes before this time (RFC 3339)."""
 
 
@@ -80,11 +80,11 @@ class AuditEntry(Rest):
     at: TimeOut
     """When the request ended."""
     subject: str
-    """Who, by the name in RBAC; empty without valid credentials."""
+    """Who, or on whose behalf a page went on, by the name in RBAC; a provider by its client id. Empty for strangers."""
     caller: str
-    """user, serviceAccount, apiKey or endUser; empty without valid credentials."""
+    """user, serviceAccount, apiKey, endUser or provider; empty without valid credentials."""
     via: str
-    """rest, console, page (a connect session) or agent."""
+    """rest, console, page (for end users, or with the token of a connect session) or agent."""
     session: str = ""
     """The id of the connect session."""
     address: str = ""
@@ -94,7 +94,7 @@ class AuditEntry(Rest):
     request: str = ""
     """The id of the request, as in the API's log."""
     operation: str
-    """The operation's id in this document."""
+    """The operation's id in this document; an agent's tool; or the request of a page for end users."""
     kind: str = ""
     """The kind of what it is about, such as ``connections``."""
     object: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -16,7 +17,7 @@ from tieline_api.audit.records import AuditRecord
 from tieline_api.audit.refusals import MOST_OF_STRANGER
 from tieline_api.auth.authentication import Caller
 from tieline_api.cluster.organisations import Organisation
-from tieline_api.cluster.revisions import ObjectChange, SentRequest, Writes
+from tieline_api.cluster.revisions import ObjectChange, SentRequest, ToolCall, Writes
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.auditing import KINDS, NOT_WRITES, Auditor, Trail
 from tieline_api.http.openapi import parameters
@@ -155,6 +156,67 @@ def test_an_agents_message_is_recorded_if_it_sent_something() -> None:
     sent = Writes(sent=[SentRequest("GET", "api.example", "/v1/orders")])
     (found,) = requests.end(agent, known(writes=sent, reply=Reply()))  # type: ignore[arg-type]
     assert found.via == "agent"
+
+
+@pytest.mark.parametrize(("status", "is_recorded"), [(0, False), (403, True), (404, True), (503, False)])
+def test_a_refused_tool_of_an_agent_is_recorded(status: int, is_recorded: bool) -> None:
+    agent = SimpleNamespace(
+        id="mcp", method="POST", path="/mcp", proxies=False, own_protocol=True, success=200,
+        link_sources={}, permissions=(),
+    )  # fmt: skip
+    tool = ToolCall(tool="call_operation", kind="connections", object=SYSTEM, status=status, code="no")
+    requests = Requests()
+    found = requests.end(agent, known(writes=Writes(tool=tool), reply=Reply()))  # type: ignore[arg-type]
+    assert bool(found) is is_recorded
+    for one in found:
+        assert (one.operation, one.kind, one.object) == ("call_operation", "connections", SYSTEM)
+        assert (one.outcome, one.status, one.code, one.via) == ("refused", status, "no", "agent")
+
+
+class Page:
+    """A page that goes on with what an end user began."""
+
+    def __init__(self) -> None:
+        self.requests = Requests()
+
+    def records(self, error: Exception | None = None, **known: Any) -> list[AuditRecord]:
+        request = make_mocked_request("POST", "/oauth2/callback")
+        with (
+            suppress(Exception),
+            self.requests.auditor.page(request, "oauth2CallbackFinish", request_id="r1") as trail,
+        ):
+            trail.organisation, trail.on_behalf, trail.kind_of_caller = ORGANISATION, "user:ann", "endUser"
+            for name, value in known.items():
+                setattr(trail, name, value)
+            if error is not None:
+                raise error
+        return self.requests.log.records
+
+
+def test_what_a_page_wrote_says_on_whose_behalf() -> None:
+    (found,) = Page().records(wrote=True, session="s1", kind="connections", object=SYSTEM)
+    assert (found.subject, found.caller, found.session, found.via) == ("user:ann", "endUser", "s1", "page")
+    assert (found.outcome, found.kind, found.object) == ("allowed", "connections", SYSTEM)
+
+
+def test_a_page_that_wrote_nothing_leaves_no_record() -> None:
+    assert not Page().records()
+    assert not Page().records(errors.unauthenticated("no"), organisation=None)
+    assert not Page().records(errors.too_many_requests("no", retry_after=1))
+
+
+def test_who_a_page_refuses_may_be_somebody_else_and_counts_as_a_stranger() -> None:
+    page = Page()
+    for _ in range(50):
+        page.records(errors.invalid("state", "is of another browser"))
+    assert len(page.requests.log.records) == MOST_OF_STRANGER
+    found = page.requests.log.records[0]
+    assert (found.outcome, found.status, found.caller) == ("refused", 422, "")
+
+
+def test_a_page_that_failed_after_a_write_has_failed() -> None:
+    (found,) = Page().records(ValueError("no"), writes=written())
+    assert (found.outcome, found.status) == ("failed", 500)
 
 
 def test_strangers_are_bounded() -> None:
