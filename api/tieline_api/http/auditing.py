@@ -23,7 +23,7 @@ from tieline_api.auth.authentication import Caller
 from tieline_api.client_address import Network, origin
 from tieline_api.cluster import revisions
 from tieline_api.cluster.cluster_cache import ClusterCache
-from tieline_api.cluster.organisations import Organisation
+from tieline_api.cluster.organisations import NO_ORGANISATION, Organisation
 from tieline_api.cluster.revisions import Writes
 from tieline_core.identity.ids import new_id, parse_id
 from tieline_core.kubernetes import KubeError
@@ -219,6 +219,8 @@ class Auditor:
             return
         outcome = _outcome(operation, trail, error)
         organisation = trail.organisation or self._organisation(request.match_info)
+        if organisation is NO_ORGANISATION and trail.caller is not None:
+            organisation = self._organisation_of(trail.caller)
         if outcome is None or organisation is None or not organisation.id:
             return
         caller, writes = trail.caller, trail.writes or Writes()
@@ -283,6 +285,12 @@ class Auditor:
         if caller is None or is_stranger:
             return self._log.refusals.admits_stranger(organisation, address)
         return self._log.refusals.admits_caller(organisation, caller.username)
+
+    def _organisation_of(self, caller: Caller) -> Organisation | None:
+        """The organisation of an end user, whose requests about themselves name none."""
+        if caller.end_user is None or caller.organisations is None or len(caller.organisations) != 1:
+            return None
+        return self._cluster.organisation(next(iter(caller.organisations)))
 
     def _organisation(self, path: Mapping[str, str]) -> Organisation | None:
         """The organisation of a request that was refused before it was known."""

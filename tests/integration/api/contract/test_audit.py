@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,10 +95,16 @@ def secrets(client: Client, engine: NatsServer, kubectl: Kubectl, org: Organisat
     session = client.ok("POST", "/connect-sessions", begun, status=201)
     tokens += [text for text in _texts(session) if text.startswith("tcs_")]
     assert {token[:4] for token in tokens} == {"tlk_", "tcs_"}
-    eventually(
-        "the last record",
-        lambda: any('"createConnectSession"' in one for one in stored(engine, client.organisation)[-1:]),
-    )
+    end_user = replace(client, token=session["token"])
+    assert end_user.at("/api/v2/connect/session", method="DELETE").status < 300
+    last = {AuditPart.CHANGES: '"createConnectSession"', AuditPart.ACCESS: '"endCurrentConnectSession"'}
+    for part, operation in last.items():
+        eventually(
+            operation,
+            lambda part=part, operation=operation: any(
+                operation in one for one in stored(engine, client.organisation, part)[-1:]
+            ),
+        )
     return [MARKER, "s3cr3t", *tokens]
 
 
@@ -138,7 +145,7 @@ def test_every_write_has_a_record(client: Client, secrets: list[str]) -> None:
     changes = {"createSystem", "updateSystem", "createConnection", "updateConnection", "deleteConnection",
                "createProject", "updateProject", "deployProject", "createApiKey", "deleteApiKey",
                "createRoleBinding", "createConnectSession", "createUser", "setStoreValue", "createNotificationChannel",
-               "updateEnvironmentConfig", "updateStaticVariables"}  # fmt: skip
+               "updateEnvironmentConfig", "updateStaticVariables", "endCurrentConnectSession"}  # fmt: skip
     assert changes <= recorded
 
 

@@ -16,7 +16,8 @@ from tieline_api.audit.log import AuditLog
 from tieline_api.audit.records import AuditRecord
 from tieline_api.audit.refusals import MOST_OF_STRANGER
 from tieline_api.auth.authentication import Caller
-from tieline_api.cluster.organisations import Organisation
+from tieline_api.auth.end_users import EndUserScope
+from tieline_api.cluster.organisations import NO_ORGANISATION, Organisation
 from tieline_api.cluster.revisions import ObjectChange, SentRequest, ToolCall, Writes
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.auditing import KINDS, NOT_WRITES, Auditor, Trail
@@ -217,6 +218,16 @@ def test_who_a_page_refuses_may_be_somebody_else_and_counts_as_a_stranger() -> N
 def test_a_page_that_failed_after_a_write_has_failed() -> None:
     (found,) = Page().records(ValueError("no"), writes=written())
     assert (found.outcome, found.status) == ("failed", 500)
+
+
+def test_an_end_users_write_about_themselves_is_their_organisations() -> None:
+    scope = EndUserScope(external_id="pat", session="s1")
+    pat = Caller(username="pat", kind="endUser", organisations=frozenset({OURS}), end_user=scope)
+    trail = Trail(caller=pat, organisation=NO_ORGANISATION, session="s1", reply=Reply())
+    (found,) = Requests().end(BY_ID["endCurrentConnectSession"], trail)
+    assert (found.organisation, found.subject, found.session) == (OURS, "pat", "s1")
+    ann = Trail(caller=ANN, organisation=NO_ORGANISATION, reply=Reply())
+    assert not Requests().end(BY_ID["endCurrentConnectSession"], ann)
 
 
 def test_strangers_are_bounded() -> None:
