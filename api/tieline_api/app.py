@@ -13,6 +13,7 @@ from tieline_api.activator.application import Activator, activator_application
 from tieline_api.activator.ready_pods import ReadyPods
 from tieline_api.activator.wakes import Wakes
 from tieline_api.agents.endpoint import add_agents
+from tieline_api.audit.export import make_export
 from tieline_api.audit.log import AuditLog
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
@@ -157,7 +158,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         files_checker=FilesChecker(),
         traces=traces,
         environment_calls=EnvironmentCalls(),
-        audit=AuditLog(engine),
+        audit=AuditLog(engine, export=make_export(settings)),
         engine=engine,
         environments=environments,
         wakes=Wakes(kube),

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from nats.js.errors import NotFoundError
 
+from tieline_api.audit.export import AuditExport
 from tieline_api.audit.records import AuditRecord
 from tieline_api.audit.refusals import RefusalLimiter
 from tieline_api.engine.errors import EngineUnavailableError
@@ -51,9 +52,16 @@ class _Queue:
 class AuditLog:
     """Stores records in the background. ``start`` and ``stop`` it."""
 
-    def __init__(self, engine: EngineRequests, *, pause: Callable[[int], float] | None = None) -> None:
-        """``pause`` says how many seconds come after so many failures."""
+    def __init__(
+        self,
+        engine: EngineRequests,
+        *,
+        export: AuditExport | None = None,
+        pause: Callable[[int], float] | None = None,
+    ) -> None:
+        """``export`` gets each record too; ``pause`` says how many seconds come after so many failures."""
         self._engine = engine
+        self.export = export
         self._pause = pause or _pause
         self.refusals = RefusalLimiter()
         self.counts: Counter[str] = Counter(stored=0, dropped=0, limited=0)
@@ -74,6 +82,8 @@ class AuditLog:
 
     def add(self, record: AuditRecord) -> None:
         """Stores a record soon, and returns at once."""
+        if self.export is not None:
+            self.export.add(record)
         content = record.encoded()
         stream = audit_stream(record.organisation, record.part)
         queue = self._queues.get(stream) or _Queue()
@@ -93,6 +103,8 @@ class AuditLog:
 
     async def start(self) -> None:
         """Begins to store records."""
+        if self.export is not None:
+            self.export.start()
         self._task = asyncio.create_task(self._store_periodically(), name="store audit records")
 
     async def stop(self) -> None:
@@ -104,6 +116,8 @@ class AuditLog:
         for stream in list(self._queues):
             while stream in self._queues:
                 self._dropped(self._take(stream), "this replica ends")
+        if self.export is not None:
+            await self.export.stop()
 
     async def _store_periodically(self) -> None:
         clock = asyncio.get_running_loop().time

@@ -85,12 +85,13 @@ class AuditRecord:
 
     def encoded(self) -> bytes:
         """The record as a message, within MAX_RECORD_BYTES."""
-        content = orjson.dumps(self._content())
+        content = orjson.dumps(self.content())
         if len(content) <= MAX_RECORD_BYTES:
             return content
-        return orjson.dumps(self._content() | {"fields": [], "changes": [], "sent": [], "cut": True})
+        return orjson.dumps(self.content() | {"fields": [], "changes": [], "sent": [], "cut": True})
 
-    def _content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
+        """The record, with texts of strangers cleaned and cut."""
         return {
             "id": self.id,
             "at": self.at,

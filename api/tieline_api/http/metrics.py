@@ -61,10 +61,12 @@ class _Audit(Collector):
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
         records = CounterMetricFamily(
             "tieline_api_audit_records",
-            "Audit records: stored, dropped, or limited (refusals beyond what is recorded)",
+            "Audit records: stored, dropped, limited (refusals beyond what is recorded), exported, not_exported",
             labels=["outcome"],
         )
-        for outcome, count in dict(self._log.counts).items():
+        export = self._log.export
+        exported = {"exported": export.exported, "not_exported": export.lost} if export else {}
+        for outcome, count in {**self._log.counts, **exported}.items():
             records.add_metric([outcome], count)
         yield records
         yield GaugeMetricFamily(
