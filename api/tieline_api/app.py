@@ -13,6 +13,8 @@ from tieline_api.activator.application import Activator, activator_application
 from tieline_api.activator.ready_pods import ReadyPods
 from tieline_api.activator.wakes import Wakes
 from tieline_api.agents.endpoint import add_agents
+from tieline_api.audit.export import make_export
+from tieline_api.audit.log import AuditLog
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
 from tieline_api.auth.authentication import AuthenticatorChain
@@ -156,6 +158,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         files_checker=FilesChecker(),
         traces=traces,
         environment_calls=EnvironmentCalls(),
+        audit=AuditLog(engine, export=make_export(settings)),
         engine=engine,
         environments=environments,
         wakes=Wakes(kube),
@@ -238,14 +241,7 @@ def make_apps(
 ) -> Applications:
     """The aiohttp applications. Raises BrandError when the file with the brand cannot be used."""
     table, settings = tuple(operations), platform.settings
-    metrics = Metrics(kube)
-    metrics.add_traces(platform.traces.counts)
-    metrics.add_engine(
-        platform.engine,
-        platform.histories.counts,
-        readers={"runs": lambda: platform.histories.stalled, "traces": lambda: platform.traces.stalled},
-    )
-    metrics.add_watchers(lambda: platform.changes.watchers)
+    metrics = _metrics(kube, platform)
     failures = FailureLimiter(settings.failed_limit)
 
     def application(*outer: Middleware, inner: Iterable[Middleware] = ()) -> web.Application:
@@ -293,8 +289,8 @@ def make_apps(
     add_agents(public, dispatcher, issuers=jwts.issuers if jwts is not None else tuple, public_url=public_url)
     add_openapi(public, lambda: document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
-    add_callback(public, platform)
-    add_start(public, platform, failures)
+    add_callback(public, platform, dispatcher.auditor)
+    add_start(public, platform, failures, dispatcher.auditor)
     add_connect_page(public, platform)
     if console:
         add_console(public, console)
@@ -315,6 +311,19 @@ def make_apps(
     add_activity(internal, platform)
     activator = activator_application(lambda: Activator(platform.cluster, platform.wakes, ReadyPods(kube)))
     return Applications(public=public, internal=internal, monitoring=monitoring, activator=activator)
+
+
+def _metrics(kube: Kube, platform: Dependencies) -> Metrics:
+    metrics = Metrics(kube)
+    metrics.add_traces(platform.traces.counts)
+    metrics.add_engine(
+        platform.engine,
+        platform.histories.counts,
+        readers={"runs": lambda: platform.histories.stalled, "traces": lambda: platform.traces.stalled},
+    )
+    metrics.add_audit(platform.audit)
+    metrics.add_watchers(lambda: platform.changes.watchers)
+    return metrics
 
 
 def _with_any_end(operation: Operation) -> str:
@@ -346,6 +355,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         await platform.traces.start()
         await platform.histories.start()
         await platform.direct_runs.start()
+        await platform.audit.start()
         tasks = [
             asyncio.create_task(platform.oauth_states.run_periodically(), name="sweep authorisations"),
             asyncio.create_task(platform.secret_gc.run_periodically(), name="sweep secrets"),
@@ -363,6 +373,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         yield
         for task in tasks:
             task.cancel()
+        await platform.audit.stop()
         await platform.direct_runs.stop()
         await platform.histories.stop()
         await platform.traces.stop()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from tieline_api.activator.wakes import Wakes
+from tieline_api.audit.log import AuditLog
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Authenticator, AuthenticatorChain
 from tieline_api.auth.connect_sessions import ConnectSessions
@@ -98,6 +99,8 @@ class Dependencies:
     traces: Traces
     environment_calls: EnvironmentCalls
     """For requests to the webhooks of environments."""
+    audit: AuditLog
+    """Stores who changed what."""
     engine: Engine
     """The platform's account: run histories, spans, state and schedules."""
     wakes: Wakes

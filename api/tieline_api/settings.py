@@ -43,6 +43,8 @@
 | TIELINE_TRACES_OTLP_URL | (none) | where tempo or jaeger takes OTLP over HTTP (the whole URL) |
 | TIELINE_TRACES_QUERY_URL | (none) | base URL of the HTTP API of tempo or jaeger |
 | TIELINE_TRACES_HEADERS_FILE | (none) | file with headers for both, Name: value a line; read again when it changes |
+| TIELINE_AUDIT_OTLP_URL | (none) | where audit records are sent as OTLP logs over HTTP (the whole URL) |
+| TIELINE_AUDIT_HEADERS_FILE | (none) | file with headers for it, Name: value a line; read again when it changes |
 | TIELINE_ENGINE_URL | (required) | the event engine: URLs of NATS servers, separated by commas |
 | TIELINE_ENGINE_CREDENTIALS_FILE | (required) | credentials file for the engine; read again for each connection |
 | TIELINE_ENGINE_SIGNER_FILE | (required) | seed of the key for users of environments' accounts; read likewise |
@@ -193,6 +195,8 @@ class Settings(ConsoleSettings):
     traces_otlp_url: _BaseUrl = ""
     traces_query_url: _BaseUrl = ""
     traces_headers_file: str | None = None
+    audit_otlp_url: _BaseUrl = ""
+    audit_headers_file: str | None = None
     engine_url: Annotated[Names, AfterValidator(_engine_urls)]
     engine_credentials_file: Path
     engine_signer_file: Path

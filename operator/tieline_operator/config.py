@@ -36,6 +36,8 @@
 | TIELINE_ENGINE_HISTORY_DAYS | 30 | days that run history is kept |
 | TIELINE_ENGINE_DIRECT_BYTES | 134217728 | bytes of the direct runs in it |
 | TIELINE_ENGINE_STATE_BYTES | 268435456 | bytes of the state of an organisation's integrations |
+| TIELINE_ENGINE_AUDIT_BYTES | 67108864 | bytes of the audit records of an organisation |
+| TIELINE_ENGINE_AUDIT_DAYS | 365 | days that audit records are kept |
 | TIELINE_ENGINE_PACKAGES_BYTES | 2147483648 | bytes of the packages of an organisation's projects |
 | TIELINE_ENGINE_VOLUME | (not known) | size of the engine's volume, such as 10Gi; streams take no more together |
 | TIELINE_QUOTAS | (none) | quotas of organisations that have no others, in YAML or JSON |
@@ -209,6 +211,8 @@ class Config(EnvironmentSettings):
     engine_history_days: Annotated[float, number(0.01, 3650)] = 30.0
     engine_direct_bytes: _Bytes = 128 << 20
     engine_state_bytes: _Bytes = 256 << 20
+    engine_audit_bytes: _Bytes = 64 << 20
+    engine_audit_days: Annotated[float, number(0.01, 3650)] = 365.0
     engine_packages_bytes: _Bytes = 2 << 30
     engine_volume: Annotated[int, BeforeValidator(_volume)] = 0
     quotas: Annotated[Quotas, BeforeValidator(quotas_setting)] = NO_QUOTAS
@@ -230,6 +234,8 @@ class Config(EnvironmentSettings):
             history_age=timedelta(days=self.engine_history_days),
             direct_bytes=self.engine_direct_bytes,
             state_bytes=self.engine_state_bytes,
+            audit_bytes=self.engine_audit_bytes,
+            audit_age=timedelta(days=self.engine_audit_days),
             packages_bytes=self.engine_packages_bytes,
             replicas=self.engine_replicas,
         )

@@ -27,6 +27,7 @@ from tieline.server.event_server import EventServer
 from tieline.server.wiring import gauges_of
 from tieline.telemetry.limit_metrics import LimitMetrics
 from tieline.telemetry.metrics import Gauges, RunMetrics
+from tieline_api.audit.log import AuditLog
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.metrics import Metrics as ApiMetrics
 from tieline_api.pod_api import environment, tokens
@@ -84,6 +85,8 @@ def _api() -> CollectorRegistry:
     metrics = ApiMetrics(SimpleNamespace(requests={("get", "pods"): 1}))  # type: ignore[arg-type]
     store: Any = SimpleNamespace(written=1, dropped=Counter({"full": 1}), queued=0)
     metrics.add_traces(store)
+    engine: Any = SimpleNamespace()
+    metrics.add_audit(AuditLog(engine))
     return metrics._registry
 
 

@@ -73,5 +73,6 @@ TOOLS = (
         permissions=(Permission("patch", "connections"), Permission("get", "connectorversions")),
         run=call_operation,
         reads=False,
+        about=("connection", "connections"),
     ),
 )

@@ -1,7 +1,7 @@
 """The server of the SDK that offers tools to one caller."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -12,7 +12,9 @@ from pydantic import ValidationError
 
 from tieline_api import errors
 from tieline_api.agents.tools import MAX_TEXT, Result, Tool
+from tieline_api.cluster import revisions
 from tieline_api.http.operation import AnyCall
+from tieline_core.identity.ids import parse_id
 from tieline_core.kubernetes import KubeError
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ def server_of(call: AnyCall, tools: Sequence[Tool]) -> Server[Any]:
 async def _run(call: AnyCall, tool: Tool, given: dict[str, Any]) -> mcp.CallToolResult:
     """The result; what goes wrong is a result that says so. The log has a line of each call, without what was given."""
     noted: dict[str, Any] = {"status": 500}
+    refusal: errors.ApiError | None = None
     try:
         if call.caller.end_user is None:
             await call.platform.access.check(call.caller, call.organisation, tool.permissions)
@@ -56,16 +59,17 @@ async def _run(call: AnyCall, tool: Tool, given: dict[str, Any]) -> mcp.CallTool
         noted = {"status": 200, **dict(result.noted)}
         return _told(result)
     except ValidationError as error:
-        noted["status"] = 422
+        noted["status"], refusal = 422, errors.invalid("arguments", "do not fit the tool")
         return _failed(_problems(error))
     except errors.ApiError as error:
-        noted["status"] = error.status
+        noted["status"], refusal = error.status, error
         fields = [f"{one.field} {one.message}" for one in error.fields]
         return _failed("; ".join((error.message, *fields)))
     except KubeError:
         noted["status"] = 503
         return _failed("Kubernetes cannot be reached: try again in a moment")
     finally:
+        _note(tool, given, refusal)
         logger.info(
             "An agent called a tool",
             extra={
@@ -76,6 +80,18 @@ async def _run(call: AnyCall, tool: Tool, given: dict[str, Any]) -> mcp.CallTool
                 **noted,
             },
         )
+
+
+def _note(tool: Tool, given: Mapping[str, Any], refusal: errors.ApiError | None) -> None:
+    """Notes the call for the audit, without what was given but for an id."""
+    if tool.reads:
+        return
+    argument, kind = tool.about
+    identifier = parse_id(str(given.get(argument, ""))) or ""
+    status, code = (refusal.status, refusal.code) if refusal else (0, "")
+    revisions.called(
+        revisions.ToolCall(tool=tool.name, kind=kind, object=identifier, status=status, code=code)
+    )
 
 
 def _told(result: Result) -> mcp.CallToolResult:

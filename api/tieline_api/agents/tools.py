@@ -46,3 +46,5 @@ class Tool:
     run: Callable[[AnyCall, Any], Awaitable[Result]]
     reads: bool = True
     """Whether it changes nothing anywhere."""
+    about: tuple[str, str] = ("", "")
+    """Of one that does not only read: the argument with an id, and the kind of what it is of."""

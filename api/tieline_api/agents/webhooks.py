@@ -262,5 +262,6 @@ TOOLS = (
         permissions=(Permission("patch", "projects"),),
         run=run_webhook,
         reads=False,
+        about=("environment", "environments"),
     ),
 )

@@ -26,6 +26,39 @@ _WRITTEN = re.compile(r"(?P<plural>[a-z]{1,40}):(?P<version>[0-9]{1,20})")
 _DELETED = re.compile(r"(?P<plural>[a-z]{1,40}):-(?P<name>[a-z0-9.-]{1,253})/(?P<uid>[0-9a-f-]{1,64})")
 
 
+@dataclass(frozen=True)
+class ObjectChange:
+    """An object before and after a write; None where there was or is none."""
+
+    plural: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class SentRequest:
+    """A request that went through a connection, without its query."""
+
+    method: str
+    host: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """A call of a tool that does not only read, by an agent."""
+
+    tool: str
+    kind: str
+    """The kind of what it is about."""
+    object: str
+    """Its id, as it was given."""
+    status: int = 0
+    """Of the platform's refusal; 0 where there was none."""
+    code: str = ""
+    """Of the refusal."""
+
+
 @dataclass
 class Writes:
     """What a request wrote."""
@@ -34,6 +67,12 @@ class Writes:
     written: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Objects by ``plural/namespace/name``, as they are since."""
     deleted: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    changes: list[ObjectChange] = field(default_factory=list)
+    """Writes of custom resources, for the audit."""
+    sent: list[SentRequest] = field(default_factory=list)
+    """Requests through connections, for the audit."""
+    tool: ToolCall | None = None
+    """The tool that an agent called, for the audit."""
 
     def log_fields(self) -> dict[str, Any]:
         """What the request's line says of it; empty when nothing was written."""
@@ -81,6 +120,27 @@ def deleted(plural: str, obj: Mapping[str, Any]) -> None:
     writes = _writes.get()
     if writes is not None:
         writes.deleted.append((plural, obj))
+
+
+def changed(plural: str, *, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> None:
+    """Notes what a write changed."""
+    writes = _writes.get()
+    if writes is not None and len(writes.changes) < _MOST:
+        writes.changes.append(ObjectChange(plural, before, after))
+
+
+def sent(request: SentRequest) -> None:
+    """Notes a request through a connection."""
+    writes = _writes.get()
+    if writes is not None and len(writes.sent) < _MOST:
+        writes.sent.append(request)
+
+
+def called(tool: ToolCall) -> None:
+    """Notes the call of a tool."""
+    writes = _writes.get()
+    if writes is not None:
+        writes.tool = tool
 
 
 def _named(plural: str, obj: Mapping[str, Any]) -> str:

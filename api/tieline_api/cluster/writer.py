@@ -86,6 +86,7 @@ class Writer:
             raise IdTakenError(identifier) from None
         cache.observe(applied.object)
         revisions.wrote(resource.plural, applied.object)
+        revisions.changed(resource.plural, before=None, after=applied.object)
         return applied.object
 
     async def change(
@@ -105,7 +106,13 @@ class Writer:
         Raises ApiError: 404, 409 (a field of others, or ``tries`` concurrent writes), 412 (``if_match``).
         """
         for attempt in range(1, tries + 1):
-            mine = await self.try_out(cache, namespace, name, change, if_match=if_match)
+            before: list[Object] = []
+
+            def noted(live: Object, mine: Object, before: list[Object] = before) -> None:
+                before.append(live)
+                change(live, mine)
+
+            mine = await self.try_out(cache, namespace, name, noted, if_match=if_match)
             if prepare is not None:
                 await prepare()
             try:
@@ -121,6 +128,7 @@ class Writer:
                 continue
             cache.observe(applied.object)
             revisions.wrote(cache.resource.plural, applied.object)
+            revisions.changed(cache.resource.plural, before=before[0], after=applied.object)
             return applied.object
         raise AssertionError("unreachable: the last try returns or raises")
 
@@ -151,6 +159,7 @@ class Writer:
         await self._kube.delete(cache.resource, metadata["name"], metadata["namespace"], uid=metadata["uid"])
         cache.forget(obj)
         revisions.deleted(cache.resource.plural, obj)
+        revisions.changed(cache.resource.plural, before=obj, after=None)
 
     async def delete_if_ours(self, cache: Informer, obj: Mapping[str, Any]) -> None:
         """Deletes what REST made (it is named after its id) together with its owner; others' objects stay."""

@@ -13,19 +13,25 @@ from aiohttp import web
 from pydantic import StringConstraints
 
 from tieline_api import errors
+from tieline_api.audit.records import PROVIDER
 from tieline_api.auth.authentication import Caller
 from tieline_api.client_address import origin
+from tieline_api.connect.page_trail import note_authorisation
 from tieline_api.connect.start_page import cookie_name
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION, ORGANISATION
+from tieline_api.http.auditing import Auditor
+from tieline_api.http.dispatcher import OPERATION, ORGANISATION, REQUEST_ID
 from tieline_api.http.request_body import parse_json, read_body, validate
 from tieline_api.schemas.base import Rest
 from tieline_api.schemas.credential_data import CredentialData, OAuth1Data, OAuth2CodeData
 from tieline_api.settings import CALLBACK
 from tieline_api.use_cases.authorization_completion import abandon, complete, opener_origins
 from tieline_api.use_cases.uninstallations import uninstall
+from tieline_core.identity.ids import object_id
 
 _LIMIT = 64 * 1024
+_MOST_SYSTEMS = 20
+"""Of which the audit says that a provider reported a removal."""
 _ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 _HEADERS = {
     "Content-Security-Policy": (
@@ -69,7 +75,7 @@ class Opener(Rest):
     """The state that it asks about."""
 
 
-def add_callback(app: web.Application, platform: Dependencies) -> None:
+def add_callback(app: web.Application, platform: Dependencies, auditor: Auditor) -> None:
     """Adds the page, its script and style, and the two requests that it makes."""
     folder = files("tieline_api.connect") / "callback"
     page = (folder / "callback.html").read_bytes()
@@ -94,13 +100,18 @@ def add_callback(app: web.Application, platform: Dependencies) -> None:
             await abandon(platform, body.state)
             return web.Response(status=204, headers=_HEADERS)
         cookie = request.cookies.get(cookie_name(body.state), "")
-        finished = await complete(
-            platform,
-            state=body.state,
-            credential_data=_credential_data(body),
-            query=body.query,
-            cookie=cookie,
-        )
+        with auditor.page(request, request[OPERATION], request_id=request.get(REQUEST_ID, "")) as trail:
+            finished = await complete(
+                platform,
+                state=body.state,
+                credential_data=_credential_data(body),
+                query=body.query,
+                cookie=cookie,
+                began=lambda organisation, pending: note_authorisation(
+                    trail, platform, organisation, pending
+                ),
+            )
+            trail.wrote = finished is not None
         if finished is None:
             await abandon(platform, body.state)
             return web.Response(status=204, headers=_HEADERS)
@@ -125,13 +136,19 @@ def add_callback(app: web.Application, platform: Dependencies) -> None:
             client = aiohttp.BasicAuth.decode(request.headers.get("Authorization", ""))
         except ValueError:
             client = aiohttp.BasicAuth("")
-        is_known = await uninstall(
+        systems = await uninstall(
             platform,
             client_id=client.login,
             client_secret=client.password,
             body=parse_json(request, raw),
         )
-        if not is_known:
+        for system in systems[:_MOST_SYSTEMS]:
+            with auditor.page(request, request[OPERATION], request_id=request.get(REQUEST_ID, "")) as trail:
+                trail.organisation = platform.cluster.organisation_of(system["metadata"]["namespace"])
+                trail.on_behalf, trail.kind_of_caller = client.login, PROVIDER
+                trail.kind, trail.object, trail.status = "systems", object_id(system), 204
+                trail.wrote = True
+        if not systems:
             raise errors.ApiError(
                 401,
                 "unauthenticated",

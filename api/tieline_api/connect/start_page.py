@@ -18,8 +18,10 @@ from tieline_api import errors
 from tieline_api.auth.authentication import MAX_TOKEN, Caller
 from tieline_api.auth.rate_limits import FailureLimiter
 from tieline_api.client_address import origin
+from tieline_api.connect.page_trail import note_authorisation
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION, ORGANISATION, SESSION, USER
+from tieline_api.http.auditing import Auditor, PageTrail
+from tieline_api.http.dispatcher import OPERATION, ORGANISATION, REQUEST_ID, SESSION, USER
 from tieline_api.http.middleware import counting_failures
 from tieline_api.http.request_body import parse_json, read_body, validate
 from tieline_api.schemas.base import Rest
@@ -49,22 +51,30 @@ def cookie_name(state: str) -> str:
     return f"{_COOKIE}{hashlib.sha256(state.encode()).hexdigest()[:_NAMED]}"
 
 
-def add_start(app: web.Application, platform: Dependencies, failures: FailureLimiter) -> None:
+def add_start(
+    app: web.Application, platform: Dependencies, failures: FailureLimiter, auditor: Auditor
+) -> None:
     """Adds the request."""
 
     async def start(request: web.Request) -> web.Response:
         request[OPERATION] = "oauth2Start"
+        with auditor.page(request, request[OPERATION], request_id=request.get(REQUEST_ID, "")) as trail:
+            return await answer(request, trail)
+
+    async def answer(request: web.Request, trail: PageTrail) -> web.Response:
         forwarded = request.headers.getall("X-Forwarded-For", ())
         address = origin(request.remote, forwarded, trusted=platform.settings.trusted_proxies)
         platform.rates.hit(Caller(username=f"oauth2-start:{address}"))
         body, is_form = await _body(request)
+        trail.organisation = platform.cluster.organisation(parse_id(organisation_of(body.state) or "") or "")
         headers = {"Authorization": f"Bearer {body.token}"}
         with counting_failures(failures, address, headers):
             caller = await platform.authentication.caller(headers)
         _check_origin(platform, request, caller, is_form=is_form)
         request[USER] = caller.username
+        trail.caller = caller
         if caller.end_user is not None and caller.end_user.session:
-            request[SESSION] = caller.end_user.session
+            request[SESSION] = trail.session = caller.end_user.session
         platform.end_user_rates.hit(caller)
         namespace = _namespace(platform, request, caller, body.state)
         cookie = secrets.token_urlsafe(32)
@@ -75,6 +85,9 @@ def add_start(app: web.Application, platform: Dependencies, failures: FailureLim
             )
         except StateRefusedError as error:
             raise errors.invalid("state", str(error)) from None
+        if trail.organisation is not None:
+            note_authorisation(trail, platform, trail.organisation, pending)
+        trail.wrote, trail.status = True, 303 if is_form else 200
         response = (
             web.Response(status=303, headers={"Location": pending.authorize_url})
             if is_form

@@ -137,7 +137,7 @@ class EngineRequests(ABC):
         found: list[StoredMessage] = []
         while len(found) < most:
             start = found[-1].sequence + 1 if found else 1
-            page = await self._page(stream, subject, start, min(_PAGE, most - len(found)))
+            page = await self.page(stream, subject, start, min(_PAGE, most - len(found)))
             if not page:
                 break
             found += page
@@ -183,8 +183,11 @@ class EngineRequests(ABC):
             raise EngineUnavailableError
         return stored_message(answer)
 
-    async def _page(self, stream: str, subject: str, start: int, size: int) -> list[StoredMessage]:
-        """The next messages at a subject; the engine sends as many as fit into its own bounds, and then says so."""
+    async def page(self, stream: str, subject: str, start: int, size: int) -> list[StoredMessage]:
+        """The next messages at a subject; the engine sends as many as fit into its own bounds, and then says so.
+
+        Raises as ``ask``.
+        """
         wanted = {"seq": start, "next_by_subj": subject, "batch": size}
 
         async def work(client: Client) -> list[StoredMessage]:

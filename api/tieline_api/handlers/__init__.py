@@ -9,6 +9,7 @@ from tieline_api.handlers import (
     activations,
     api_keys,
     approvals,
+    audit,
     authorisations,
     backlog,
     catalogue,
@@ -97,6 +98,7 @@ _MODULES = (
     notifications,
     api_keys,
     access,
+    audit,
     quotas,
     watching,
 )

@@ -28,6 +28,7 @@ from tieline_api.cluster import revisions
 from tieline_api.cluster.etags import unchanged
 from tieline_api.cluster.organisations import NO_ORGANISATION, Organisation, nowhere
 from tieline_api.dependencies import Dependencies
+from tieline_api.http.auditing import Auditor, Trail
 from tieline_api.http.operation import Call, Operation, ProxyRequest, Reply
 from tieline_api.http.request_body import (
     names_of,
@@ -45,6 +46,7 @@ from tieline_api.http.request_body import (
 from tieline_api.http.uploads import Upload, UploadMemory, read_upload
 from tieline_core.identity.ids import parse_id
 
+REQUEST_ID = web.RequestKey("request_id", str)
 OPERATION = web.RequestKey("operation", str)
 USER = web.RequestKey("user", str)
 ORGANISATION = web.RequestKey("organisation", str)
@@ -70,15 +72,29 @@ class Dispatcher:
     def __init__(self, platform: Dependencies) -> None:
         self._platform = platform
         self._room = UploadMemory()
+        self.auditor = Auditor(platform.audit, platform.cluster, trusted=platform.settings.trusted_proxies)
 
     async def run(self, operation: Operation, request: web.Request) -> web.Response:
         """The answer of ``operation``; raises ApiError and KubeError for what goes wrong."""
+        trail, failure = Trail(from_console=SESSION_ENDS in request), None
+        try:
+            return await self._answer(operation, request, trail)
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            trail.session = request.get(SESSION, "")
+            identifier = request.get(REQUEST_ID, "")
+            self.auditor.ended(operation, request, trail, request_id=identifier, error=failure)
+
+    async def _answer(self, operation: Operation, request: web.Request, trail: Trail) -> web.Response:
         platform = self._platform
         request[OPERATION] = operation.id
         caller = await platform.authentication.caller(
             credentials_of(request), key_as_bearer=operation.key_as_bearer
         )
         request[USER] = caller.username
+        trail.caller = caller
         if caller.end_user is None:
             platform.rates.hit(caller)
         else:
@@ -86,6 +102,7 @@ class Dispatcher:
             self._admit(operation, request, caller.end_user)
         organisation, refused = await self._admitted(caller, operation, request.match_info)
         request[ORGANISATION] = organisation.id
+        trail.organisation = organisation
         await self._count(organisation)
         await self._catch_up(request, organisation)
         async with AsyncExitStack() as closing:
@@ -95,6 +112,7 @@ class Dispatcher:
             with _instead(refused):
                 raw, body, warnings = await _body(operation, request, upload, platform.settings.sizes)
                 query, warned = await _query(operation, request, platform.settings.sizes)
+            trail.body = body
             as_sent = operation.proxies or operation.own_protocol
             call = Call(
                 platform=platform,
@@ -118,8 +136,8 @@ class Dispatcher:
             if refused is not None:
                 await self._check_environments(operation, call, refused)
             writes = revisions.recording()
-            request[WRITES] = writes
-            reply = await operation.handler(call)
+            request[WRITES] = trail.writes = writes
+            reply = trail.reply = await operation.handler(call)
         if caller.end_user is None:
             warnings = [*warnings, *reply.warnings]  # the others name what is not the end user's
         response = _response(operation, request, reply, [*warned, *warnings])

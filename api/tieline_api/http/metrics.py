@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from tieline_api.audit.log import AuditLog
 from tieline_api.engine.connection import Engine
 from tieline_api.traces.backends import SpanCounts
 from tieline_core.kubernetes import Kube
@@ -48,6 +49,28 @@ class _Spans(Collector):
         yield dropped
         yield GaugeMetricFamily(
             "tieline_api_spans_queued", "Spans that wait to be stored", value=self._store.queued
+        )
+
+
+class _Audit(Collector):
+    """Audit records of this replica."""
+
+    def __init__(self, log: AuditLog) -> None:
+        self._log = log
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        records = CounterMetricFamily(
+            "tieline_api_audit_records",
+            "Audit records: stored, dropped, limited (refusals beyond what is recorded), exported, not_exported",
+            labels=["outcome"],
+        )
+        export = self._log.export
+        exported = {"exported": export.exported, "not_exported": export.lost} if export else {}
+        for outcome, count in {**self._log.counts, **exported}.items():
+            records.add_metric([outcome], count)
+        yield records
+        yield GaugeMetricFamily(
+            "tieline_api_audit_waiting", "Audit records that are not stored yet", value=self._log.waiting
         )
 
 
@@ -134,6 +157,10 @@ class Metrics:
             "tieline_api_watchers", "Open streams of changes of organisations", registry=self._registry
         )
         gauge.set_function(count)
+
+    def add_audit(self, log: AuditLog) -> None:
+        """Count what became of audit records."""
+        self._registry.register(_Audit(log))
 
     def add_traces(self, store: SpanCounts) -> None:
         """Count what the store of traces keeps, and what it has to drop."""

@@ -26,6 +26,7 @@ from tieline_api.http.dispatcher import (
     OPERATION,
     ORGANISATION,
     ORIGINS,
+    REQUEST_ID,
     SESSION,
     USER,
     WRITES,
@@ -37,7 +38,6 @@ from tieline_core.kubernetes import KubeError, Unauthorized
 
 logger = logging.getLogger("tieline_api.requests")
 
-REQUEST_ID = web.RequestKey("request_id", str)
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _EXPOSED = "ETag, Link, Retry-After, WWW-Authenticate, Warning, X-Tieline-Revision, X-Tieline-Stale"
 # Those of the Model Context Protocol are sent by its clients in a browser.

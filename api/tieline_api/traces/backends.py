@@ -199,15 +199,15 @@ def make_traces(settings: Settings, engine: Engine, serves: Callable[[str], bool
             serves=serves,
         )
     kind = Tempo if settings.traces_store == "tempo" else Jaeger
-    headers = _headers(settings.traces_headers_file)
+    headers = headers_in(settings.traces_headers_file)
     return RemoteTraces(
         forwarder=Forwarder(settings.traces_otlp_url, headers=headers),
         source=lambda client: kind(settings.traces_query_url, client, headers=headers),
     )
 
 
-def _headers(path: str | None) -> Callable[[], Mapping[str, str]]:
-    """Headers for the store elsewhere, ``Name: value`` a line; read for each request, as they may be replaced."""
+def headers_in(path: str | None) -> Callable[[], Mapping[str, str]]:
+    """Headers of requests to a place elsewhere, ``Name: value`` a line; read each time, as they may be replaced."""
 
     def read() -> Mapping[str, str]:
         if path is None:

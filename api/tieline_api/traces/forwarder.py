@@ -23,8 +23,12 @@ Headers = Callable[[], Mapping[str, str]]
 class Forwarder:
     """A bounded queue of export requests, and what empties it."""
 
-    def __init__(self, url: str, *, headers: Headers = dict, max_bytes: int = MAX_QUEUED_BYTES) -> None:
+    def __init__(
+        self, url: str, *, headers: Headers = dict, max_bytes: int = MAX_QUEUED_BYTES, what: str = "traces"
+    ) -> None:
+        """``what`` it sends, for the log."""
         self._url = url
+        self._what = what
         self._headers = headers
         self._max_bytes = max_bytes
         self._waiting: deque[tuple[str, bytes, int]] = deque()
@@ -44,7 +48,7 @@ class Forwarder:
 
     def start(self) -> None:
         """Begin to send."""
-        self._task = asyncio.create_task(self._work(), name="forward traces")
+        self._task = asyncio.create_task(self._work(), name=f"forward {self._what}")
 
     async def stop(self, seconds: float = 5.0) -> None:
         """Send what waits, for at most ``seconds``; what is left then is dropped."""
@@ -80,20 +84,22 @@ class Forwarder:
                 status = await self._send(client, content_type, body)
                 if status in _TRANSIENT:
                     if not failures:
-                        logger.warning("Cannot send traces to %s (%d), trying again", self._url, status)
+                        logger.warning(
+                            "Cannot send %s to %s (%d), trying again", self._what, self._url, status
+                        )
                     failures += 1
                     longest = exponential(failures + 1, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)
                     await asyncio.sleep(jitter(longest, 0.5, 1.0))
                     continue
                 if failures:
-                    logger.info("Traces are sent again")
+                    logger.info("Sending %s works again", self._what)
                 failures = 0
                 self._waiting.popleft()
                 self._bytes -= len(body)
                 if 200 <= status < 300:
                     self.written += spans
                 else:
-                    logger.warning("%s refused traces: it answered %d", self._url, status)
+                    logger.warning("%s refused %s: it answered %d", self._url, self._what, status)
                     self.dropped["refused"] += spans
 
     async def _send(self, client: aiohttp.ClientSession, content_type: str, body: bytes) -> int:

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tieline_api import errors
 from tieline_api.cluster.organisations import Organisation, nowhere
@@ -29,6 +29,13 @@ from tieline_core.resources.connections import CredentialType
 from tieline_core.systems import variables_in_effect
 
 
+class Began(Protocol):
+    """Hears which authorisation it is, as soon as that is known."""
+
+    def __call__(self, organisation: Organisation, pending: PendingAuthorization) -> None:
+        """Hears of one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompletedAuthorization:
     """What was connected, in the names that people gave."""
@@ -50,6 +57,7 @@ async def complete(
     credential_data: CredentialData | None,
     query: str = "",
     cookie: str = "",
+    began: Began | None = None,
 ) -> CompletedAuthorization | None:
     """Stores the code (or the verifier of OAuth 1.0) in the credential that the state is bound to, and exchanges it.
 
@@ -63,6 +71,8 @@ async def complete(
     cluster.require_sync()
     try:
         organisation, pending = await _look(platform, state)
+        if began is not None:
+            began(organisation, pending)
         await _check_browser(platform, organisation, pending, state=state, cookie=cookie)
     except StateRefusedError as error:
         raise errors.invalid("state", str(error)) from None

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from tieline_api import errors
-from tieline_api.connection_requests.client import SystemAnswer, SystemRequest
+from tieline_api.cluster import revisions
+from tieline_api.connection_requests.client import SystemAnswer, SystemRequest, redactor_of
 from tieline_api.connection_requests.forwarding import shown_text
 from tieline_api.connection_requests.tokens import FreshToken
 from tieline_api.conversion.connections import scheme_item
@@ -20,7 +22,7 @@ from tieline_api.pod_api.tokens import access_token, token_body
 from tieline_core.credentials.validation.credential_findings import OAUTH2
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.kubernetes import KubeError
-from tieline_core.objects import ObjectView
+from tieline_core.objects import Json, ObjectView
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,8 @@ logger = logging.getLogger(__name__)
 SILENT = frozenset({407, 408, 421, 425, 429})
 """Statuses that say nothing about the credentials: of proxies, time-outs and limits."""
 _FORBIDDEN = 403
+_NOT_SENT = frozenset({409, 429})
+"""Statuses of requests that the platform itself refuses, before they are sent."""
 
 
 async def send_through(
@@ -38,16 +42,16 @@ async def send_through(
     ``records``: the connection's state follows from the answer.
     """
     platform = call.platform
-    status = 0
+    status, answered, body = 0, False, connection_body(platform.cluster, connection)
     try:
         answer = await platform.connection_requests.send(
             call.organisation.id,
-            connection_body(platform.cluster, connection),
+            body,
             request,
             fresh=_fresh_tokens(platform, connection),
             end_user=call.caller.end_user.external_id if call.caller.end_user else "",
         )
-        status = answer.status
+        status, answered = answer.status, True
         if records:
             await _record(platform, connection, answer)
         return answer
@@ -55,6 +59,8 @@ async def send_through(
         status = error.status
         raise
     finally:
+        if answered or status not in _NOT_SENT:
+            _note(body, request)
         logger.info(
             "A request through a connection",
             extra={
@@ -66,6 +72,14 @@ async def send_through(
                 "status": status,
             },
         )
+
+
+def _note(connection: Json, request: SystemRequest) -> None:
+    """Notes a request for the audit, without the secrets that the connection may put into its URL."""
+    redact = redactor_of(connection)
+    host = urlsplit(str(connection["baseUrl"])).netloc.rpartition("@")[2]
+    path = request.path.partition("?")[0]
+    revisions.sent(revisions.SentRequest(request.method, redact(host), redact(path)))
 
 
 async def _record(platform: Dependencies, connection: ObjectView, answer: SystemAnswer) -> None:

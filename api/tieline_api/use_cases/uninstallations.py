@@ -5,7 +5,7 @@ are recorded as refused, so that they are not refreshed any more and their conne
 """
 
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tieline_api import errors
@@ -25,21 +25,24 @@ UNINSTALLED = "uninstalled"
 _TRIES = 5
 
 
-async def uninstall(platform: Dependencies, *, client_id: str, client_secret: str, body: Any) -> bool:
-    """Records the removal for each connection of the account; False where the client is not known."""
+async def uninstall(
+    platform: Dependencies, *, client_id: str, client_secret: str, body: Any
+) -> Sequence[ObjectView]:
+    """Records the removal for each connection of the account. Returns the Systems whose client this is; none where it
+    is not known."""
     platform.cluster.require_sync()
-    is_known = False
+    known: list[ObjectView] = []
     for system, scheme in _schemes(platform, client_id):
         if not await _is_secret(platform, system, scheme, client_secret):
             continue
-        is_known = True
+        known.append(system)
         said = scheme["oauth2"]["uninstall"]
         if text_of(value_at(body, said.get("clientId") or "client_id")) not in ("", client_id):
             continue
         account = text_of(value_at(body, said["accountId"]))
         if account:
             await _record(platform, system, scheme["id"], account)
-    return is_known
+    return known
 
 
 def _schemes(platform: Dependencies, client_id: str) -> Iterator[tuple[ObjectView, ObjectView]]:

@@ -14,6 +14,7 @@ from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.http.operation import AnyCall
 from tieline_api.schemas import quotas as rest
 from tieline_api.traces.span_stream import PREFIX as SPANS
+from tieline_core.engine.audit_streams import audit_stream_names
 from tieline_core.engine.package_streams import packages_stream
 from tieline_core.engine.state_streams import state_stream, state_stream_names
 from tieline_core.objects import ObjectView
@@ -85,6 +86,7 @@ async def _streams(platform: Dependencies, organisation: str) -> StreamInfos:
         history_stream(organisation),
         direct_stream(organisation),
         *state_stream_names(organisation),
+        *audit_stream_names(organisation),
         packages_stream(organisation),
         f"{SPANS}_{organisation}",
     )

@@ -40,6 +40,7 @@ const CatalogueEntryPage = page(() => import("../pages/CatalogueEntryPage"));
 const SchedulesPage = page(() => import("../pages/SchedulesPage"));
 const NotificationsPage = page(() => import("../pages/NotificationsPage"));
 const AccessPage = page(() => import("../pages/AccessPage"));
+const AuditPage = page(() => import("../pages/AuditPage"));
 const UsersPage = page(() => import("../pages/UsersPage"));
 const UserPage = page(() => import("../pages/UserPage"));
 const LogsPage = page(() => import("../pages/LogsPage"));
@@ -145,6 +146,7 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
           <Route path="/:o/schedules" component={SchedulesPage} />
           <Route path="/:o/notifications" component={NotificationsPage} />
           <Route path="/:o/access" component={AccessPage} />
+          <Route path="/:o/audit" component={AuditPage} />
           <Route path="/:o/connections" component={ConnectionsPage} />
           <Route path="/:o/connections/:connection">
             {({ connection }) => <ConnectionPage key={connection} connection={connection} />}

@@ -22,6 +22,7 @@ export const PAGES: PageEntry[] = [
   { path: "systems", name: "Systems", icon: "systems", group: "Build" },
   { path: "users", name: "Users", icon: "users", group: "Organisation" },
   { path: "access", name: "Access and changes", icon: "access", group: "Organisation" },
+  { path: "audit", name: "Audit", icon: "audit", group: "Organisation" },
   { path: "notifications", name: "Notifications", icon: "notifications", group: "Organisation" },
 ];
 

@@ -73,6 +73,9 @@ class StreamLimits:
     """Of the records of an organisation's schedules."""
     issues_bytes: int = 8 << 20
     """Of decisions about an organisation's issues."""
+    audit_bytes: int = 64 << 20
+    """Of the audit records of an organisation."""
+    audit_age: timedelta = timedelta(days=365)
     packages_bytes: int = 2 << 30
     """Of the packages of an organisation's projects; a full one refuses what is new."""
     events_per_second: int = 0
@@ -94,6 +97,7 @@ class StreamLimits:
             + self.state_bytes
             + self.schedules_bytes
             + self.issues_bytes
+            + self.audit_bytes
         )
         return kept + (self.packages_bytes if packages else 0)
 

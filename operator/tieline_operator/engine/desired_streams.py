@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tieline_core.engine.accounts import StreamFacts
+from tieline_core.engine.audit_streams import audit_stream_names
 from tieline_core.engine.package_streams import packages_stream
 from tieline_core.engine.state_streams import state_stream_names
 from tieline_core.engine.streams import StreamOwner
@@ -65,11 +66,12 @@ def environment_by_name(stream: str) -> EventStreams | None:
 
 def organisation_stream_names(organisation: str) -> tuple[str, ...]:
     """The streams that an organisation may have in the platform's account: runs, state, schedules, issues,
-    packages."""
+    audit records, packages."""
     return (
         history_stream(organisation),
         direct_stream(organisation),
         *state_stream_names(organisation),
+        *audit_stream_names(organisation),
         packages_stream(organisation),
     )
 

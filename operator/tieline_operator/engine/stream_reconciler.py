@@ -21,6 +21,7 @@ from tieline_core.engine.accounts import (
     list_streams,
     push_account,
 )
+from tieline_core.engine.audit_streams import audit_streams, ensure_audit
 from tieline_core.engine.management import managed_account
 from tieline_core.engine.package_streams import ensure_packages, package_streams
 from tieline_core.engine.state_streams import ensure_state, state_streams
@@ -165,6 +166,7 @@ class StreamReconciler:
             jetstream = managed_account(system, keys.signer.account, seconds=_REQUEST_SECONDS)
             await ensure_history(jetstream, organisation, limits, owner, settings=settings)
             await ensure_state(jetstream, organisation, limits, owner, settings=settings)
+            await ensure_audit(jetstream, organisation, limits, owner, settings=settings)
             if needs_packages(self._listers, key.namespace):
                 await ensure_packages(jetstream, organisation, limits, owner, settings=settings)
         elif (streams := streams_of(self._listers, key)) is not None:
@@ -320,6 +322,7 @@ def _organisation_settings(organisation: str, limits: StreamLimits) -> str:
     configs = (
         *history_streams(organisation, limits),
         *state_streams(organisation, limits),
+        *audit_streams(organisation, limits),
         *package_streams(organisation, limits),
     )
     return fingerprint(configs, limits)

@@ -6,6 +6,7 @@ import typer
 
 from tieline.cli.commands import (
     approvals,
+    audit,
     catalogue,
     connect,
     connections,
@@ -91,6 +92,7 @@ systems.systems.command("search")(catalogue.search)
 app.add_typer(connections.connections, name="connections", rich_help_panel=MANAGE)
 app.add_typer(users.users, name="users", rich_help_panel=MANAGE)
 app.add_typer(organisations.organisation, name="org", rich_help_panel=MANAGE)
+app.add_typer(audit.audit, name="audit", rich_help_panel=MANAGE)
 connections.connections.command("connect")(connect.connect)
 app.add_typer(connectors.connectors, name="connectors", rich_help_panel=MANAGE)
 app.command("api", rich_help_panel=MANAGE)(tools.api)

@@ -37,6 +37,7 @@ from tests.harness.clients.answers.connectors import (
 )
 from tests.harness.clients.answers.organisations import (
     ApiKeys,
+    AuditRecords,
     Changes,
     Me,
     NewApiKey,
@@ -123,6 +124,7 @@ ANSWERS: Mapping[str, Any] = {
     "getConnectionUses": ConnectionUses,
     "getBacklog": Backlog,
     "getEnvironmentWork": EnvironmentWork,
+    "listAuditRecords": AuditRecords,
     "listQuotas": Quotas,
     "createApiKey": NewApiKey,
     "listApiKeys": ApiKeys,

@@ -12,6 +12,7 @@ from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
 from tests.harness.processes.nats_server import NatsServer
+from tieline_core.engine.audit_streams import ensure_audit
 from tieline_core.engine.state_streams import ensure_state
 from tieline_core.engine.streams import StreamLimits, ensure_history
 from tieline_core.identity.ids import new_id
@@ -61,6 +62,7 @@ def make_streams(
     async def make(client: Nats) -> None:
         await ensure_history(client.jetstream(), organisation, limits)
         await ensure_state(client.jetstream(), organisation, limits)
+        await ensure_audit(client.jetstream(), organisation, limits)
         await engine.make_environment(streams, limits)
 
     with_engine(engine, make)

@@ -15,12 +15,15 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
+from tests.integration.api.engine_objects import make_streams
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.api.objects import connect, make_system
 from tests.unit.cli.connector_files import SHOP
 from tieline_core.credentials.refusals import ANNOTATION
+from tieline_core.identity.ids import new_id
 
 MAIN = "from tieline import Integration\nintegration = Integration()\n"
 
@@ -249,6 +252,17 @@ def test_a_first_deploy_creates_what_it_needs_and_users_are_activated(
         ended = tieline.run("state", "list", *which, *project)
         assert ended.returncode in (0, 5), ended.stderr
         assert "Activation 01" in ended.stderr
+
+
+def test_audit_records_say_who_did_what(tieline: Command, client: Client, engine: NatsServer) -> None:
+    made = make_system(client, name="Cli audited")["id"]
+    make_streams(engine, client.organisation, new_id())
+    listed = ("audit", "list", "--id", made, "--since", "1h")
+    (record,) = eventually("the record", lambda: tieline.json(*listed))
+    assert (record["operation"], record["outcome"]) == ("createSystem", "allowed")
+    assert "Cli audited" in tieline(*listed)
+    assert tieline.json(*listed, "--access") == []
+    assert tieline("audit", "list", "--outcome", "odd", code=1)
 
 
 def test_an_environment_is_configured_with_variables_from_values_and_secrets(tieline: Command) -> None:

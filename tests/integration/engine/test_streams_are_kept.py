@@ -673,6 +673,6 @@ async def test_more_streams_than_fit_one_answer_are_all_seen(engine: NatsServer)
         await until("connected", lambda: operator.connection.client)
         await until("all are made", operator.idle, within=60)
         await operator.streams.survey()
-        # Each environment has four, and the organisation its history, direct runs, state, schedules and issues.
-        assert operator.streams.survey_result.streams == 4 * 130 + 5
+        # Each environment has four, and the organisation history, direct runs, state, schedules, issues, two of audit.
+        assert operator.streams.survey_result.streams == 4 * 130 + 7
         assert operator.streams.survey_result.missing == 0

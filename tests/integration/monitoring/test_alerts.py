@@ -15,6 +15,7 @@ from prometheus_client import generate_latest
 
 from tests.harness.processes.alert_rules import SCRAPE_SECONDS, Scrapes
 from tests.unit.operator.fake_cluster import FakeCluster
+from tieline_api.audit.log import AuditLog
 from tieline_api.http.metrics import Metrics as ApiMetrics
 from tieline_core.kubernetes import resources as r
 from tieline_operator.config import Config
@@ -66,6 +67,7 @@ def api() -> str:
     metrics.count(operation="listProjects", status=200, seconds=0.01)
     engine: Any = SimpleNamespace(connected=True, storage_bytes=1, storage_limit_bytes=0)
     metrics.add_engine(engine, {"read": 1}, readers={"runs": lambda: 0, "traces": lambda: 0})
+    metrics.add_audit(AuditLog(engine))
     return metrics.render().decode()
 
 
@@ -174,6 +176,9 @@ TROUBLES: dict[str, list[tuple[str, Mapping[str, str], Value]]] = {
     ],
     "TielineApiHearsNothing": [("tieline_api_kubernetes_silence_seconds", APIS[0], constant(300))],
     "TielineSpansDropped": [("tieline_api_spans_dropped_total", {**APIS[0], "reason": "full"}, counting(1))],
+    "TielineAuditRecordsLost": [
+        ("tieline_api_audit_records_total", {**APIS[0], "outcome": "dropped"}, counting(1)),
+    ],
     "TielineEngineAway": [("tieline_operator_engine_connected", LEADER, constant(0))],
     "TielineEngineNearlyFull": [
         ("kubelet_volume_stats_used_bytes", VOLUME, constant(90)),

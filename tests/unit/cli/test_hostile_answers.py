@@ -173,6 +173,20 @@ ANSWERS = {
     f"store/{ID}/kv/list": {"data": [{"key": [ATTACK, ATTACK]}]},
     f"store/{ID}/kv/x": {"value": json.dumps(ATTACK)},
     "approvals": {"items": [APPROVAL]},
+    "audit": {
+        "items": [
+            {
+                **dict.fromkeys(
+                    ("sequence", "at", "subject", "address", "via", "operation", "kind", "object"), ATTACK
+                ),
+                **dict.fromkeys(("outcome", "status", "code"), ATTACK),
+                "changes": [
+                    {"action": ATTACK, "kind": ATTACK, "fields": [{"name": ATTACK, "after": ATTACK}]}
+                ],
+                "sent": [{"method": ATTACK, "host": ATTACK, "path": ATTACK}],
+            }
+        ]
+    },
     f"projects/{ID}/environments/call": {
         "status": 200,
         "headers": {ATTACK: [ATTACK]},
@@ -204,6 +218,7 @@ READS = [
     ("state", "list", ID),
     ("state", "get", ID, "x"),
     ("events", "publish", "x"),
+    ("audit", "list"),
     ("api", "projects"),
 ]
 _NAMES = [" ".join(item[:2]) for item in READS]

@@ -214,3 +214,50 @@ class Quota(Strict):
 class Quotas(Strict):
     items: list[Quota]
     problem: str | None = None
+
+
+class AuditField(Strict):
+    name: str
+    before: str | bool | int | None = None
+    after: str | bool | int | None = None
+
+
+class AuditChange(Strict):
+    kind: str
+    object: str
+    action: str
+    fields: list[AuditField]
+
+
+class AuditRequest(Strict):
+    method: str
+    host: str
+    path: str
+
+
+class AuditRecord(Strict):
+    sequence: int
+    id: str
+    at: str
+    subject: str
+    caller: str
+    via: str
+    session: str
+    address: str
+    user_agent: str
+    request: str
+    operation: str
+    kind: str
+    object: str
+    outcome: str
+    status: int
+    code: str
+    fields: list[str]
+    changes: list[AuditChange]
+    sent: list[AuditRequest]
+    cut: bool
+
+
+class AuditRecords(Strict):
+    items: list[AuditRecord]
+    next: str | None = None

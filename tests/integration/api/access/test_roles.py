@@ -58,7 +58,7 @@ MAY = {
     "admin": """
         createSystem createSystemFromConnector createSystemFromCatalogue updateSystem deleteSystem putAuthSchemeConfig
         deleteAuthSchemeConfig importConnector deleteConnector createApiKey deleteApiKey
-        createRoleBinding deleteRoleBinding
+        createRoleBinding deleteRoleBinding listAuditRecords
     """,
 }
 LEAST = {operation: role for role, operations in MAY.items() for operation in operations.split()}

@@ -4,15 +4,20 @@ import http.client
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from tests.integration.api.conftest import ORIGIN, PUBLIC_URL, Answer, Client
+from tests.harness.processes.nats_server import NatsServer
+from tests.harness.session.waiting import eventually
+from tests.integration.api.conftest import ORIGIN, PUBLIC_URL, Answer, Client, Server, of_engine
+from tests.integration.api.engine_objects import make_streams
 from tests.integration.api.oauth_provider import CLIENT_ID, Provider
 from tests.integration.api.objects import make_project, make_system, make_template
 from tieline_core.identity.ids import new_id
+from tieline_protocol.egress import Egress
 
 pytestmark = pytest.mark.cluster
 
@@ -23,6 +28,24 @@ APP = "https://customer.example"
 def login() -> Iterator[Provider]:
     with Provider() as provider:
         yield provider
+
+
+@pytest.fixture(scope="module")
+def recording(
+    api_kubeconfig: Path, engine: NatsServer, client: Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A replica that may reach this machine, and stores audit records."""
+    make_streams(engine, client.organisation, new_id())
+    egress = Egress.parse(allowed=["127.0.0.0/8"])
+    settings = of_engine(engine, tmp_path_factory.mktemp("runs"))
+    with Server(api_kubeconfig, egress=egress, **settings) as started:
+        yield started
+
+
+@pytest.fixture
+def first(recording: Server, client: Client) -> Client:
+    """The administrator there."""
+    return replace(client, url=recording.url)
 
 
 @dataclass(frozen=True)
@@ -153,6 +176,40 @@ def test_the_callback_page_finishes_it_in_the_browser_that_took_it_up(users: tup
         assert "another browser" in refused.json["message"]
     finished = ann.finish(returned, cookie_of(started))
     assert (finished.status, finished.json["system"][:4]) == (200, "Shop")
+
+
+def test_pages_leave_records_on_the_users_behalf(users: tuple[User, User], first: Client) -> None:
+    ann, _ = users
+    url, state = ann.begin(_connected(ann))
+    assert ann.start(state, origin="https://evil.example", form=True).status == 403
+    cookie = cookie_of(ann.start(state))
+    returned = ann.login.agree(url)
+    assert ann.finish(returned).status == 422
+    assert ann.finish(returned, cookie).status == 200
+
+    def found() -> list[dict[str, Any]]:
+        records = first.ok("GET", "/audit?log=access&first=200")["items"]
+        return [
+            one for one in records if one["session"] == ann.session and one["operation"].startswith("oauth2")
+        ]
+
+    finished, guessed, started = eventually("the last", lambda: len(found()) == 3 and found())
+    assert (started["operation"], started["outcome"], started["caller"]) == (
+        "oauth2Start",
+        "allowed",
+        "endUser",
+    )
+    assert (guessed["operation"], guessed["outcome"], guessed["status"], guessed["caller"]) == (
+        "oauth2CallbackFinish", "refused", 422, "",
+    )  # fmt: skip
+    assert (finished["outcome"], finished["caller"], finished["via"]) == ("allowed", "endUser", "page")
+    assert {one["subject"] for one in (finished, guessed, started)} == {started["subject"]}
+    assert started["subject"]
+    assert finished["object"] == started["object"] != ""
+    assert [one["object"] for one in finished["changes"]] == [finished["object"]]
+    kept = json.dumps(first.ok("GET", "/audit?log=access&first=200"))
+    for secret in (state, returned["code"], cookie.partition("=")[2], ann.client.token or ""):
+        assert secret not in kept
 
 
 def test_an_authorisation_that_was_not_taken_up_is_finished_by_no_callback_page(

@@ -350,6 +350,25 @@ async def test_the_callers_permission_decides(
     assert replace(first, token="worthless")("POST", "/mcp", {}).status == 401
 
 
+async def test_a_refused_call_has_an_audit_record(
+    engine_client: Client, first: Client, connection: dict[str, Any]
+) -> None:
+    open_to(first, connection, read=True)
+    secret = "s3cret-of-a-parameter"
+    given = {"operation": "deleteOrder", "parameters": {"id": secret}}
+    assert (await call(engine_client, "call_operation", connection=connection["id"], **given))[0]
+    given["operation"] = "getOrder"
+    assert not (await call(engine_client, "call_operation", connection=connection["id"], **given))[0]
+    changes, access = (f"/audit?log={log}&id={connection['id']}" for log in ("changes", "access"))
+    tools = f"{changes}&outcome=refused"
+    (refused,) = eventually("the refusal", lambda: engine_client.ok("GET", tools)["items"])
+    assert (refused["operation"], refused["via"], refused["status"]) == ("call_operation", "agent", 404)
+    assert secret not in json.dumps(refused)
+    (sent,) = eventually("the request", lambda: engine_client.ok("GET", access)["items"])
+    assert (sent["operation"], sent["outcome"], sent["kind"]) == ("call_operation", "allowed", "connections")
+    assert [one["method"] for one in sent["sent"]] == ["GET"]
+
+
 async def test_end_users_reach_their_own_connections_that_the_organisation_opened(
     first: Client, engine_client: Client, described: str
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from tieline_api.agents.tools import MAX_TEXT, Arguments, Result, Tool
 from tieline_api.agents.transport import answer
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
+from tieline_api.cluster import revisions
 from tieline_api.cluster.organisations import Organisation
 from tieline_api.http.operation import Call, ProxyRequest
 
@@ -167,6 +169,31 @@ async def test_the_log_has_a_line_of_each_call_without_what_was_given(
     ]
     assert lines[0]["object"] == "x"
     assert "Ann-given" not in str(lines)
+
+
+@pytest.mark.parametrize(
+    ("user", "given", "status", "code"),
+    [
+        ("stranger", {"name": "Ann"}, 403, "forbidden"),
+        ("ann", {"name": "nobody"}, 404, "not_found"),
+        ("ann", {"secret": "hidden-value"}, 422, "validation_failed"),
+        ("ann", {"name": "Ann"}, 0, ""),
+        ("ann", {"name": "refused"}, 0, ""),
+    ],
+)
+async def test_the_audit_hears_of_a_tool_that_does_not_only_read(
+    user: str, given: dict[str, Any], status: int, code: str
+) -> None:
+    (reads, _) = TOOLS
+    writes = revisions.recording()
+    tool = replace(reads, reads=False, about=("name", "people"))
+    for one in (reads, tool):
+        params = {"name": "greet", "arguments": given}
+        body = json.dumps(message("tools/call", id=1, params=params)).encode()
+        headers = {"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-06-18"}
+        await answer(call_of(user, headers, body), (one,))
+        assert (writes.tool is None) is one.reads
+    assert writes.tool == revisions.ToolCall(tool="greet", kind="people", object="", status=status, code=code)
 
 
 @pytest.mark.parametrize(

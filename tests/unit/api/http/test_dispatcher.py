@@ -7,11 +7,13 @@ import time
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from tieline_api.audit.log import AuditLog
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
@@ -24,6 +26,9 @@ from tieline_core.kubernetes import Resource
 THEIRS = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 OPERATION = SimpleNamespace(
     id="putSystem",
+    method="GET",
+    proxies=False,
+    own_protocol=False,
     key_as_bearer=False,
     permissions=(Permission("get", "systems"), Permission("patch", "systems")),
 )
@@ -66,6 +71,8 @@ class Api:
             authentication=SimpleNamespace(caller=authenticate),
             rates=SimpleNamespace(hit=lambda _caller: None),
             cluster=Cluster(),
+            settings=SimpleNamespace(trusted_proxies=()),
+            audit=AuditLog(Mock()),
             access=Access(self.reviews),  # type: ignore[arg-type]
         )
         self._dispatcher = Dispatcher(platform)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from aiohttp import ClientSession, web
@@ -15,6 +16,7 @@ from aiohttp.test_utils import TestServer
 from tests.harness.session.waiting import until
 from tests.unit.api.watching.stream_events import said
 from tieline_api import errors
+from tieline_api.audit.log import AuditLog
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Caller
 from tieline_api.cluster.organisations import Organisation
@@ -42,8 +44,12 @@ class Platform:
         self.session: float | None = None
         self.changes = ChangeFeed(spacing=0)
         self.access = Access(self, seconds=0.05)  # type: ignore[arg-type]
+        self.audit = AuditLog(Mock())
         self.settings = SimpleNamespace(
-            sizes=SimpleNamespace(of=lambda _size: 0), access_cache_seconds=0.05, quotas=Quotas()
+            trusted_proxies=(),
+            sizes=SimpleNamespace(of=lambda _size: 0),
+            access_cache_seconds=0.05,
+            quotas=Quotas(),
         )
         self.rate_quotas = RateQuotas(cast(LimitStore, None), REQUESTS)
         self.stopping = asyncio.Event()
