@@ -108,8 +108,8 @@ def selected_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[
     if not given:
         raise errors.invalid(
             "",
-            "Say which runs: at least one of ids, project_env, status, kind, task, user, version, start, end, tag, find, "
-            "search, key, event_id, trace_id, discarded, replayed, failed, issue",
+            "Say which runs: at least one of ids, project_env, status, kind, task, user, version, start, end, tag, "
+            "find, search, key, event_id, trace_id, discarded, replayed, failed, issue",
         )
     selected = rest.SelectionQuery.model_validate(given)
     environments = environments_of([project], name=selected.project_env)

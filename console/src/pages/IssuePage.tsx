@@ -333,16 +333,22 @@ function AssignDialog(asked: Asked) {
   );
 }
 
+/** Counts the runs of the issue, and those of the last hour, before either are replayed. */
 function ReplayDialog({ project, issue, onClose }: Asked) {
-  const count = useIssueReplay(project, issue.id);
+  const [hour] = useState(() => inHours(-1));
+  const all = useIssueReplay(project, issue.id);
+  const lately = useIssueReplay(project, issue.id);
   const act = useIssueReplay(project, issue.id);
   const say = useToast();
-  const { mutate } = count;
-  useEffect(() => mutate({ dryRun: true }), [mutate]);
-  const found = count.data;
-  const replay = () =>
+  const [countAll, countLately] = [all.mutate, lately.mutate];
+  useEffect(() => {
+    countAll({ dryRun: true });
+    countLately({ dryRun: true, start: hour });
+  }, [countAll, countLately, hour]);
+  const found = all.data;
+  const replay = (start?: string) =>
     act.mutate(
-      { dryRun: false },
+      { dryRun: false, start },
       {
         onSuccess: (done) =>
           say(`${counted(done.count, "run")} queued.${done.more ? " More runs remain: replay again." : ""}`),
@@ -353,15 +359,21 @@ function ReplayDialog({ project, issue, onClose }: Asked) {
     <ActionDialog
       title="Replay the runs of the issue"
       verb={`Replay ${found?.count ?? ""}`}
-      action={{ isPending: act.isPending, error: count.error ?? act.error }}
+      action={{ isPending: act.isPending, error: all.error ?? lately.error ?? act.error }}
       disabled={!found?.count}
-      onSubmit={replay}
+      also={{
+        verb: `Replay ${lately.data?.count ?? ""} of the last hour`,
+        disabled: !lately.data?.count,
+        onClick: () => replay(hour),
+      }}
+      onSubmit={() => replay()}
       onClose={onClose}
     >
-      {count.isPending && <Loading what="the count" />}
+      {all.isPending && <Loading what="the count" />}
       {found && (
         <p>
-          <strong>{found.count.toLocaleString()}</strong> {found.count === 1 ? "run" : "runs"} can be replayed.
+          <strong>{found.count.toLocaleString()}</strong> {found.count === 1 ? "run" : "runs"} can be replayed
+          {lately.data && `, ${lately.data.count.toLocaleString()} of them from the last hour`}.
           {found.skipped > 0 &&
             ` ${found.skipped.toLocaleString()} are skipped: already replayed, or their input is not retained.`}
         </p>

@@ -44,6 +44,15 @@ class Person:
     def main(self) -> Locator:
         return self.page.get_by_role("main")
 
+    def toggles(self, name: str, *options: str) -> None:
+        """Checks options of a filter that takes several, or unchecks them."""
+        group = self.main.locator("details", has=self.page.locator("summary", has_text=f"{name}:"))
+        group.locator("summary").click()
+        for option in options:
+            group.get_by_label(option, exact=True).click()
+        self.page.keyboard.press("Escape")
+        expect(group.get_by_role("checkbox")).to_have_count(0)
+
     def finds_it_accessible(self) -> None:
         found = findings_in_both_schemes(self.page)
         assert not found, "\n".join(found)

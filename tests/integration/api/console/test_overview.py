@@ -124,7 +124,7 @@ def test_failing_schedules_and_direct_webhooks_need_attention(
     expect(tile.locator(".big")).to_have_text(re.compile(r"\d"))
     count = tile.locator(".big").inner_text()
     tile.click()
-    expect(ann.page.get_by_label("Status")).to_have_value("failed,dead")
+    expect(ann.main.locator("summary", has_text="Status: failed, dead")).to_be_visible()
     ann.sees(f"{count} run")
 
 
