@@ -88,14 +88,14 @@ def test_the_overview_shows_what_is_broken_and_leads_there(
     attention = ann.region("Needs attention")
     expect(attention.get_by_role("link").first).to_contain_text("Broken · production is in error")
     expect(attention).to_contain_text("no module named shop")
-    expect(attention).to_contain_text("1 dead letter of order.created")
     expect(attention).to_contain_text("the shop is closed")
+    expect(attention.get_by_role("link", name="order.created")).to_have_count(1)
     expect(attention).not_to_contain_text("Fine")
     expect(ann.region("Runs in the last 24 hours").get_by_label("4 runs, 1 of them failed")).to_be_visible()
     ann.finds_it_accessible()
-    attention.get_by_role("link", name="dead letter").click()
-    expect(ann.page).to_have_url(re.compile(r"/runs\?status=dead&task=order\.created&project="))
-    expect(ann.page.get_by_role("link", name="order.created")).to_have_count(1)
+    attention.get_by_role("link", name="order.created").click()
+    ann.region("Latest runs").get_by_role("link", name="All 1").click()
+    expect(ann.region("Runs").get_by_role("link", name="order.created")).to_have_count(1)
 
 
 def test_failing_schedules_and_direct_webhooks_need_attention(
