@@ -13,7 +13,8 @@ export function useFilters<Name extends string>(
   const change = useCallback(
     (changes: Partial<Record<Name, string>>) => {
       const changed = changedSearch(window.location.search, changes);
-      navigate(`${location}${changed ? `?${changed}` : ""}`, { replace: true });
+      // The entry of the history stays the same one, and so does where it is scrolled to.
+      navigate(`${location}${changed ? `?${changed}` : ""}`, { replace: true, state: window.history.state });
     },
     [location, navigate],
   );

@@ -221,6 +221,30 @@ def test_a_range_of_time_is_chosen_and_kept_in_the_url(person: Person_, admin: C
     ann.finds_it_accessible()
 
 
+def test_back_and_a_reload_keep_where_a_list_is_scrolled_to(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Long list")
+    scene.runs(project, *(scene.succeeded(project, ago=number) for number in range(70)))
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    ann.sees("70 runs")
+    runs = ann.region("Runs")
+    runs.evaluate("one => one.scrollTo(0, 1000)")
+    row = runs.locator("li[aria-posinset='35'] a.tr").first
+    row.click()
+    expect(ann.region("About")).to_be_visible()
+    ann.main.evaluate("one => one.scrollTo(0, 200)")
+    ann.page.go_back()
+    expect(row).to_be_in_viewport()
+    assert runs.evaluate("one => one.scrollTop") == 1000
+    ann.page.reload()
+    expect(row).to_be_in_viewport()
+    row.click()
+    expect(ann.region("About")).to_be_visible()
+    assert ann.main.evaluate("one => one.scrollTop") == 0, "a page begins at its top"
+
+
 def test_a_viewer_sees_runs_and_no_way_to_change_them(person: Person_, viewer: Client, scene: Scene) -> None:
     project = scene.project("Looked at")
     run = scene.dead(project)
