@@ -124,9 +124,12 @@ export function PageHead({
   title,
   sub,
   crumbs,
+  mark,
   children,
 }: {
   title: ReactNode;
+  /** Beside the title. */
+  mark?: ReactNode;
   sub?: ReactNode;
   crumbs?: ReactNode;
   children?: ReactNode;
@@ -136,6 +139,7 @@ export function PageHead({
   }, [title]);
   return (
     <header className="page-head">
+      {mark}
       <div className="grow">
         {crumbs && (
           <nav className="crumbs" aria-label="Where you are">

@@ -12,10 +12,12 @@ import {
 } from "../api/issues";
 import { type ProjectItem, useProjects } from "../api/projects";
 import { useMore } from "../api/queries";
+import type { System } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { NoMatch, PlaceChoice, Several, TimeChoice, Typed } from "../components/filters";
 import { HoursChart, IssueBadge } from "../components/IssueParts";
+import { SystemMark, useSystemsByName } from "../components/Mark";
 import { VirtualList } from "../components/VirtualList";
 import { environmentOf } from "../lib/attention";
 import { useFilters, useResolved } from "../lib/filters";
@@ -49,6 +51,7 @@ export default function IssuesPage() {
   const { start: since } = useResolved(useMemo(() => ({ last: filters.last, start: filters.since }), [filters]));
   const issues = useIssues(useMemo(() => ({ ...filters, since }), [filters, since]));
   const items = useMemo(() => issues.data?.pages.flatMap((each) => each.items) ?? [], [issues.data]);
+  const systems = useSystemsByName();
   const onEnd = useMore(issues);
   const total = issues.data?.pages[0]?.totalCount;
   return (
@@ -71,7 +74,13 @@ export default function IssuesPage() {
             items={items}
             keyOf={(issue) => issue.id}
             row={(issue, columns) => (
-              <Row issue={issue} columns={columns} projects={projects} namespace={namespace} />
+              <Row
+                issue={issue}
+                columns={columns}
+                projects={projects}
+                namespace={namespace}
+                system={issue.system ? systems.get(issue.system) : undefined}
+              />
             )}
             onEnd={onEnd}
           />
@@ -93,11 +102,13 @@ function Row({
   columns,
   projects,
   namespace,
+  system,
 }: {
   issue: Issue;
   columns: string;
   projects: ProjectItem[];
   namespace: string;
+  system: System | undefined;
 }) {
   const place = environmentOf(projects, issue.environmentId);
   const href = issue.projectId
@@ -112,6 +123,7 @@ function Row({
         {issue.task} <span className="dimmer small">{issue.kind}</span>
       </span>
       <span className="cut" title={visible(issue.message)}>
+        {issue.system && <SystemMark system={system ?? { name: issue.system }} small />}
         {visible(whatFailed(issue))} <span className="dim">{visible(issue.message)}</span>
       </span>
       <span className="cut dim wide">

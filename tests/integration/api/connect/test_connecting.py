@@ -25,6 +25,17 @@ def test_a_user_sees_whose_account_it_is_and_what_each_system_is_for(scene: Scen
     assert "#" not in page.url
 
 
+def test_the_logos_of_the_brand_and_of_its_systems_are_shown(scene: Scene, page: Page) -> None:
+    page.goto(scene.begin(templates=only(scene, scene.key))["url"])
+    expect(page.get_by_role("heading", name="The Shop")).to_be_visible()
+    for place in ("header", "article"):
+        logo = page.locator(place).locator("img")
+        expect(logo).to_have_count(1)
+        expect(logo).to_be_visible()
+        expect(logo).to_have_js_property("naturalWidth", 1)
+    expect(page.locator("article .mark")).to_have_count(0)
+
+
 def only(scene: Scene, template: dict[str, str]) -> tuple[str, ...]:
     return (template["connectionTemplateId"],)
 

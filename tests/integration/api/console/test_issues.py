@@ -22,8 +22,10 @@ pytestmark = pytest.mark.cluster
 Person_ = Callable[[Client], Person]
 
 
-def failed(scene: Scene, project: dict[str, Any], task: str, **fields: Any) -> RunRecord:
-    upstream = UpstreamAnswer(status=503, body="closed", system="Shop")
+def failed(
+    scene: Scene, project: dict[str, Any], task: str, *, system: str = "Shop", **fields: Any
+) -> RunRecord:
+    upstream = UpstreamAnswer(status=503, body="closed", system=system)
     error = RunError(
         type="tieline.errors.UpstreamError", message=f"shop refused {new_id()}", upstream=upstream
     )

@@ -153,7 +153,8 @@ def test_a_system_is_made_by_form(person: Person_, admin: Client) -> None:
     name = f"Depot {new_id()[-6:]}"
     ann = person(admin)
     ann.open("/systems")
-    ann.main.get_by_role("link", name="New system").click()
+    expect(ann.main.locator(".page-head .primary")).to_have_text("Add from the catalogue")
+    ann.main.get_by_role("link", name="New system by form").click()
     ann.region("General").get_by_label("Name").fill(name)
     ann.main.get_by_label("Base URL").fill("https://{depot}.depot.example/v1")
     ann.button("Add an input").click()
