@@ -26,7 +26,13 @@ from tieline_protocol.event_streams import EventStreams
 
 pytestmark = pytest.mark.cluster
 
-WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+WIDE = """Math.max(
+  ...[document.documentElement, ...document.querySelectorAll(".table-scroll")].map(
+    (each) => each.scrollWidth - each.clientWidth,
+  ),
+)"""
+"""How many pixels the page, or a list in it that would scroll sideways, is too wide."""
+NARROW = 640
 ELSEWHERE = {"/:o"}
 """Routes that only lead to another page."""
 
@@ -103,6 +109,9 @@ def test_each_page_is_accessible_in_both_schemes_and_fits_at_twice_the_size(
         if wide := ann.page.evaluate(WIDE):
             seen.append(f"at 200 % it is {wide} pixels too wide")
         seen += [f"at 200 %: {one}" for one in findings(ann.page)]
+        ann.page.set_viewport_size({"width": NARROW, "height": SIZE["height"]})
+        if wide := ann.page.evaluate(WIDE):
+            seen.append(f"in a window of {NARROW} pixels it is {wide} too wide")
         ann.page.set_viewport_size(SIZE)
     wrong = "\n".join(f"{route} {one}" for route, seen in found.items() for one in seen)
     assert not wrong, wrong
