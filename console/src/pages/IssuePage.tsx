@@ -9,6 +9,7 @@ import { SelectField, TextField } from "../components/fields";
 import { HoursChart, IssueBadge } from "../components/IssueParts";
 import { RunBadge } from "../components/status";
 import { useToast } from "../components/Toasts";
+import { VersionLink } from "../components/VersionLink";
 import { environmentOf } from "../lib/attention";
 import { capped, counted, whatFailed } from "../lib/issues";
 import { path } from "../lib/links";
@@ -56,7 +57,7 @@ export default function IssuePage({ project, issue }: { project: string; issue: 
       </section>
       <div className="split">
         <div className="stack">
-          <About issue={detail} />
+          <About issue={detail} project={project} />
           {detail.users > 0 && <AffectedUsers issue={detail} namespace={namespace} project={project} />}
         </div>
         <LatestRuns issue={detail} namespace={namespace} project={project} />
@@ -106,7 +107,10 @@ function StateNote({ issue }: { issue: IssueDetail }) {
   );
 }
 
-function About({ issue }: { issue: IssueDetail }) {
+function About({ issue, project }: { issue: IssueDetail; project: string }) {
+  const version = (of: IssueDetail["firstVersion"], at: string) => (
+    <VersionLink key={at} project={project} environmentId={issue.environmentId} version={of} at={at} />
+  );
   return (
     <Card title="About">
       <Facts
@@ -117,8 +121,8 @@ function About({ issue }: { issue: IssueDetail }) {
           ["System", visible(issue.system)],
           ["First seen", <Time key="first" value={issue.firstSeen} />],
           ["Last seen", <Time key="last" value={issue.lastSeen} />],
-          ["Since version", visible(issue.firstVersion?.name)],
-          ["Last version", visible(issue.lastVersion?.name)],
+          ["Since version", issue.firstVersion && version(issue.firstVersion, issue.firstSeen)],
+          ["Last version", issue.lastVersion && version(issue.lastVersion, issue.lastSeen)],
           ["Affected users", issue.users ? capped(issue.users) : null],
           ["Affected keys", issue.keys ? capped(issue.keys) : null],
           ["Assignee", visible(issue.assignee)],
