@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.harness.console.axe import findings_in_both_schemes
+from tests.harness.console.axe import findings_at_twice_the_size, findings_in_both_schemes
 
 
 @dataclass
@@ -53,6 +53,9 @@ class Person:
         self.page.keyboard.press("Escape")
         expect(group.get_by_role("checkbox")).to_have_count(0)
 
-    def finds_it_accessible(self) -> None:
+    def finds_it_accessible(self, *, zoomed: bool = False) -> None:
+        """In both schemes; dialogs, and what is to be ``zoomed``, at twice the size too."""
         found = findings_in_both_schemes(self.page)
+        if zoomed or self.page.locator("dialog[open]").count():
+            found += findings_at_twice_the_size(self.page)
         assert not found, "\n".join(found)

@@ -41,6 +41,7 @@ def test_a_page_that_does_not_exist_leads_back(person: Person_, admin: Client) -
     ann = person(admin)
     ann.open("/nowhere")
     ann.sees("Page not found")
+    ann.finds_it_accessible(zoomed=True)
     ann.main.get_by_role("link", name="Overview").click()
     expect(ann.page.get_by_role("heading", level=1)).to_have_text("Overview")
 
@@ -72,7 +73,7 @@ def test_a_token_that_is_not_valid_is_refused_and_not_shown(person: Person_, adm
     ann.button("Sign in").click()
     expect(ann.page.get_by_role("alert")).to_contain_text("Invalid or expired token")
     assert "no-such-token" not in ann.page.content()
-    ann.finds_it_accessible()
+    ann.finds_it_accessible(zoomed=True)
 
 
 def test_the_overview_shows_what_is_broken_and_leads_there(
