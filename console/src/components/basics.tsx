@@ -69,8 +69,11 @@ export function Empty({
   children,
   commands = [],
   action,
+  whole,
 }: {
   title: string;
+  /** Whether it is the whole page, whose heading the title is then. */
+  whole?: boolean;
   children?: ReactNode;
   commands?: string[];
   /** What to do next here. */
@@ -78,7 +81,7 @@ export function Empty({
 }) {
   return (
     <div className="empty">
-      <h2>{title}</h2>
+      {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
       {children && <p>{children}</p>}
       {action}
       {commands.map((each) => (
