@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { inWords, markOf } from "../src/lib/catalogue";
+import { inWords, markKeyOf, markOf } from "../src/lib/catalogue";
 
 describe("the mark of a provider", () => {
   it.each([
@@ -18,6 +18,11 @@ describe("the mark of a provider", () => {
     expect(markOf("slack", "Slack Technologies").colour).toBe(colour);
     expect(colour).toBeLessThan(8);
   });
+});
+
+it("is that of the catalogue for a system that was made of an entry", () => {
+  expect(markKeyOf({ name: "Our GitHub", labels: { catalogue: "github" } })).toBe("github");
+  expect([markKeyOf({ name: "Shop", labels: {} }), markKeyOf({ name: "Shop" })]).toEqual(["Shop", "Shop"]);
 });
 
 it("shows names of categories in words", () => {

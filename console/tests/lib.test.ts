@@ -68,7 +68,8 @@ test("what is broken comes with the worst first", () => {
     id: "r1",
     environmentId: "e1",
     task: "sync",
-    status: "dead",
+    kind: "event",
+    status: "waiting",
     queuedAt: "2026-01-01T00:00:00Z",
     error: { type: "X", message: "no" },
   };
@@ -80,6 +81,7 @@ test("what is broken comes with the worst first", () => {
     id: "i1",
     projectId: "p1",
     environmentId: "e1",
+    kind: "event",
     task: "nightly",
     type: "builtins.KeyError",
     message: "no such table",
@@ -105,6 +107,7 @@ test("what is broken comes with the worst first", () => {
   const waiting = [
     { ...run, status: "waiting", task: "import" },
     { ...run, status: "waiting", task: "asleep", error: undefined },
+    { ...run, status: "waiting", task: "nightly" },
   ];
   const connections = [
     { id: "c1", name: "soon", ...credential([], "2026-01-03T00:00:00Z") },
@@ -128,17 +131,13 @@ test("what is broken comes with the worst first", () => {
       missed: "2026-01-01T22:00:00Z",
     },
   ];
-  const found = problems(
-    { projects: [project], dead: [run, { ...run, id: "r2" }], issues, waiting, connections, late } as never,
-    now,
-  );
+  const found = problems({ projects: [project], issues, waiting, connections, late } as never, now);
   expect(found.map((each) => each.title)).toEqual([
     "Orders · production is in error",
     "Shop: its system refuses the credentials",
     "Connection refused cannot be used",
     "sync: Shop answered 503 again",
     "nightly: KeyError",
-    "2 dead letters of sync",
     "Schedule nightly did not run",
     "1 run of import failed and is being retried",
     "orders: KeyError",
@@ -147,8 +146,8 @@ test("what is broken comes with the worst first", () => {
   expect(found[1]?.detail).toContain("at least 12 requests with 401");
   expect(found[3]?.detail).toBe("Orders · production: 10,000 runs, 1,000+ users, since v8: no such table");
   expect(found[4]?.href).toBe("/projects/p1/issues/i1");
-  expect(found[6]?.href).toBe("/schedules?project=p1&environment=production");
-  expect(found[5]?.href).toBe("/runs?status=dead&task=sync&project=p1&environment=production");
+  expect(found[5]?.href).toBe("/schedules?project=p1&environment=production");
+  expect(found[6]?.href).toBe("/runs?status=waiting&task=import&project=p1&environment=production");
 });
 
 test.each([

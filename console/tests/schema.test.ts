@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { changedValues, limitsOf, propertiesOf, type Schema, widgetOf } from "../src/lib/schema";
+import { changedValues, limitsOf, propertiesOf, type Schema, unsetNames, widgetOf } from "../src/lib/schema";
 
 test.each<[Schema, string]>([
   [{ type: "string" }, "text"],
@@ -22,6 +22,7 @@ test("only what was changed is sent", () => {
   const before = { region: "eu", limits: { daily: 5 }, old: 1 };
   const after = { region: "us", limits: { daily: 5 }, old: undefined, young: [] };
   expect(changedValues(before, after)).toEqual({ region: "us", young: [] });
+  expect(unsetNames({ a: 1, b: false, c: undefined }, { a: undefined, c: undefined, d: 1 })).toEqual(["a", "b"]);
 });
 
 test("limits are said in words", () => {

@@ -2,7 +2,7 @@
 
 from tieline_api.cluster.field_managers import described, other_managers
 from tieline_api.schemas.projects import FilesManager
-from tieline_core.identity.gitops import is_gitops
+from tieline_core.identity.gitops import REPOSITORY, is_gitops, repository_of
 from tieline_core.objects import Object, ObjectView
 
 SOURCES = (("files", "filename"), ("configMaps", "name"))
@@ -24,6 +24,7 @@ def files_manager(project: ObjectView) -> FilesManager | None:
             manager=f'Flux ({reference["kind"]} "{reference["name"]}")',
             path=reference.get("path") or "/",
             revision=status.get("revision"),
+            repository=repository_of(status.get("repository")) or None,
             advice="commit the files there",
         )
     for field, key in SOURCES:
@@ -33,6 +34,7 @@ def files_manager(project: ObjectView) -> FilesManager | None:
                 return FilesManager(
                     manager=described(project, managers[0]),
                     path=f"spec.source.{field}[{key}={item[key]}]",
+                    repository=repository_of((metadata.get("annotations") or {}).get(REPOSITORY)) or None,
                     advice=advice(managers[0]),
                 )
     return None

@@ -23,10 +23,20 @@ _READY: Mapping[str, bool] = {"True": True, "False": False}
 
 def new_channel(body: rest.NotificationChannelCreate, secret: str) -> tuple[Object, Mapping[str, bytes]]:
     """The spec of a new channel, and the values of the Secret of the name ``secret`` that it refers to."""
-    config = body.config
+    target, values = channel_target(body.type, body.config, secret)
+    return {"name": body.name, "type": str(body.type), str(body.type): target}, values
+
+
+def channel_target(
+    type_: ChannelType, config: rest.ChannelConfigIn, secret: str, *, kept: Mapping[str, Any] | None = None
+) -> tuple[Object, Mapping[str, bytes]]:
+    """Where a channel delivers to, and the values of the Secret of the name ``secret`` that it refers to.
+
+    Without new values the reference ``kept`` stays where the channel needs a secret.
+    """
     target: dict[str, Any] = {}
     values: dict[str, bytes] = {}
-    match body.type:
+    match type_:
         case ChannelType.EMAIL:
             target = config.model_dump(
                 by_alias=True, exclude_none=True, mode="json", exclude={"password", "secret", "url"}
@@ -35,12 +45,14 @@ def new_channel(body: rest.NotificationChannelCreate, secret: str) -> tuple[Obje
             values = {PASSWORD: config.password.encode()} if config.password is not None else {}
         case ChannelType.WEBHOOK:
             target = {"url": config.url}
-            values = {SIGNING_SECRET: (config.secret or "").encode()}
+            values = {SIGNING_SECRET: config.secret.encode()} if config.secret is not None else {}
         case ChannelType.SLACK:
-            values = {SLACK_URL: (config.url or "").encode()}
+            values = {SLACK_URL: config.url.encode()} if config.url is not None else {}
     if values:
         target["secretRef"] = {"name": secret}
-    return {"name": body.name, "type": str(body.type), str(body.type): target}, values
+    elif kept and (type_ is not ChannelType.EMAIL or config.username is not None):
+        target["secretRef"] = {**kept}
+    return target, values
 
 
 def channel_to_rest(obj: ObjectView, *, organisation: str) -> rest.NotificationChannel:
@@ -102,6 +114,22 @@ def new_notification(
         rate = body.failure_rate
         spec["failureRate"] = {"percent": rate.percent, "minimumRuns": rate.minimum_runs}
     return spec
+
+
+def change_notification(mine: Object, body: rest.NotificationUpdate, channel: ObjectView | None) -> None:
+    """Sets what ``body`` changes of a notification; ``channel`` is the new one, if there is one."""
+    spec = mine["spec"]
+    if body.name is not None:
+        spec["name"] = body.name
+    if channel is not None:
+        spec["channelRef"] = {"name": channel["metadata"]["name"]}
+    if body.events is not None:
+        spec.pop("events", None)
+        if body.events:
+            spec["events"] = [str(event) for event in body.events]
+    if body.failure_rate is not None:
+        rate = body.failure_rate
+        spec["failureRate"] = {"percent": rate.percent, "minimumRuns": rate.minimum_runs}
 
 
 def notification_to_rest(

@@ -1,11 +1,13 @@
 """Operations on the variables of activations."""
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.cluster.etags import etag
+from tieline_api.cluster.writer import refuse_removal, set_or_drop
 from tieline_api.handlers.activations import ACTIVATION, create_or_change, environment_spec
 from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import users as rest
@@ -28,9 +30,10 @@ OPERATIONS = Operations("Activations")
     end_user=end_user_checks.own_activation,
     conditional=True,
 )
-async def patch_variables(call: Call[None, rest.Variables]) -> Reply[rest.Variables]:
-    """Merges variables over those that are set, by top-level name, and validates the result against the schema."""
-    return await _merge(call, call.path["activation_id"], call.body.root)
+async def patch_variables(call: Call[rest.VariablesQuery, rest.Variables]) -> Reply[rest.Variables]:
+    """Merges variables over those that are set, by top-level name, removes those that ``unset`` names, and validates
+    the result against the schema."""
+    return await _merge(call, call.path["activation_id"], call.body.root, unset=call.query.unset or ())
 
 
 @OPERATIONS.add(
@@ -72,12 +75,18 @@ async def get_static_variables(call: Call[None, None]) -> Reply[rest.Variables]:
     permissions=(Permission("create", "activations"), Permission("patch", "activations")),
     conditional=True,
 )
-async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply[rest.Variables]:
-    """Merges variables over those of the environment's static activation and validates the result."""
-    return await _merge(call, static_activation_id(environment_in_path(call).id), call.body.root)
+async def patch_static_variables(call: Call[rest.VariablesQuery, rest.Variables]) -> Reply[rest.Variables]:
+    """Merges variables over those of the environment's static activation, removes those that ``unset`` names, and
+    validates the result."""
+    identifier = static_activation_id(environment_in_path(call).id)
+    return await _merge(call, identifier, call.body.root, unset=call.query.unset or ())
 
 
-async def _merge(call: AnyCall, identifier: str, variables: dict[str, Any]) -> Reply[rest.Variables]:
+async def _merge(
+    call: AnyCall, identifier: str, variables: dict[str, Any], *, unset: Collection[str] = ()
+) -> Reply[rest.Variables]:
+    if both := sorted(variables.keys() & set(unset)):
+        raise errors.invalid("unset", f'has "{both[0]}", which the body sets')
     environment = environment_in_path(call)
     obj = find_activation(call, environment, identifier)
     if obj is None:
@@ -86,8 +95,11 @@ async def _merge(call: AnyCall, identifier: str, variables: dict[str, Any]) -> R
 
     def change(live: Object, mine: Object) -> None:
         nonlocal merged
-        merged = {**(live["spec"].get("variables") or {}), **variables}
-        mine["spec"]["variables"] = merged
+        before = live["spec"].get("variables") or {}
+        for name in before.keys() & set(unset):
+            refuse_removal(live, ("variables", name), what=f'The variable "{name}"')
+        merged = {name: value for name, value in before.items() if name not in unset} | variables
+        set_or_drop(mine["spec"], "variables", merged)
 
     async def check() -> None:
         await check_variables(call, environment.project, merged)

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 
 from tieline_api.auth.permissions import permission
+from tieline_api.conversion.runs import nanoseconds
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.runs.issues import Decision, state_of
@@ -139,7 +140,8 @@ async def replay_issue(call: Call[None, rest.IssueReplay]) -> Reply[RunsAffected
     """Runs the 10,000 oldest runs of an issue again whose input is kept. Repeat the request while there are ``more``:
     it skips runs that were run again or discarded. The issue keeps its state."""
     issue, _ = await require_issue(call, time.time_ns())
+    start = nanoseconds(call.body.start) if call.body.start else None
     found = await bulk_run_actions.replay_all(
-        call.platform, runs_to_replay(call.organisation.id, issue), dry_run=bool(call.body.dry_run)
+        call.platform, runs_to_replay(call.organisation.id, issue, start), dry_run=bool(call.body.dry_run)
     )
     return Reply(body=RunsAffected(count=found.count, skipped=found.skipped, more=found.more))

@@ -10,15 +10,15 @@ from tieline_api.cluster.sorted_lists import position
 from tieline_api.conversion import notifications as convert
 from tieline_api.conversion.credential_plans import PlannedSecret
 from tieline_api.conversion.lists import readable
-from tieline_api.credentials.credential_secrets import made_for, new_edition, secret_name
+from tieline_api.credentials.credential_secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import ORGANISATION, AnyCall, Call, Operations, Reply
 from tieline_api.schemas import notifications as rest
 from tieline_api.schemas.base import PageQuery
 from tieline_api.views.project_lookup import require_environment, require_of_project, require_project
 from tieline_core.identity.ids import new_id, object_id, object_name
-from tieline_core.objects import Object
-from tieline_core.resources.notification_channels import TEST_ANNOTATION
+from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.notification_channels import TEST_ANNOTATION, ChannelType
 
 CHANNELS = f"{ORGANISATION}/notification_channels"
 NOTIFICATIONS = f"{PROJECT}/notifications"
@@ -71,6 +71,59 @@ async def list_channels(call: Call[PageQuery, None]) -> Reply[rest.NotificationC
         total_count=page.total, items=shown.items, next=page.next, prev=page.prev
     )
     return Reply(body=body, warnings=shown.warnings)
+
+
+@OPERATIONS.add(
+    "PATCH",
+    f"{CHANNELS}/{{channel_id}}",
+    id="updateNotificationChannel",
+    summary="Change a notification channel",
+    permissions=permission("patch", "notificationchannels"),
+    conditional=True,
+)
+async def update_channel(call: Call[None, rest.NotificationChannelUpdate]) -> Reply[rest.NotificationChannel]:
+    """Changes the name of a channel, or where it delivers to. Its type stays, and so does its secret unless a new one
+    is sent."""
+    platform, body = call.platform, call.body
+    cluster, credentials = platform.cluster, platform.credentials
+    obj = cluster.require(cluster.notification_channels, call.namespace, call.path["channel_id"])
+    owner = obj["metadata"]["name"]
+    name = secret_name(_KIND, owner, _PART, new_edition())
+    secrets: list[PlannedSecret] = []
+    before: set[str] = set()
+    sent: list[str] = []
+
+    def change(live: Object, mine: Object) -> None:
+        before.update(secret_references(live))
+        if body.name is not None:
+            mine["spec"]["name"] = body.name
+        if body.config is None:
+            return
+        type_ = ChannelType(live["spec"]["type"])
+        stored = live["spec"].get(type_) or {}
+        kept = stored.get("secretRef")
+        if problem := rest.problem_of(type_, body.config, has_secret=kept is not None):
+            raise errors.invalid("config", problem)
+        target, values = convert.channel_target(type_, body.config, name, kept=kept)
+        mine["spec"] |= {"type": str(type_), str(type_): target}
+        secrets[:] = [PlannedSecret(part=_PART, values=values, name=name)] if values else []
+        sent[:] = [target["secretRef"]["name"]] if target != stored and "secretRef" in target else []
+
+    async def stage() -> None:
+        await platform.references.check(call.caller, obj, sent, staged=[one.name for one in secrets])
+        await credentials.stage(call.namespace, made_for(_KIND, owner), secrets, owner=obj)
+
+    async with credentials.discarding(call.namespace, secrets):
+        changed = await platform.writer.change(
+            cluster.notification_channels,
+            call.namespace,
+            owner,
+            change,
+            if_match=call.if_match,
+            prepare=stage,
+        )
+    await credentials.remove(changed, before - secret_references(changed))
+    return Reply(body=convert.channel_to_rest(changed, organisation=call.organisation.id), etag=etag(changed))
 
 
 @OPERATIONS.add(
@@ -136,9 +189,7 @@ async def create_notification(call: Call[None, rest.NotificationCreate]) -> Repl
     project = require_project(call)
     fields = ("environment_id", "environment_id")
     environment = require_environment(project, identifier=body.environment_id, fields=fields)
-    channel = cluster.find(cluster.notification_channels, call.namespace, body.channel_id)
-    if channel is None:
-        raise errors.invalid("channel_id", "is no notification channel of this organisation")
+    channel = _channel(call, body.channel_id)
     spec = convert.new_notification(body, project=project, environment=environment, channel=channel)
     obj = await platform.writer.create(cluster.notifications, call.namespace, new_id(), spec)
     return Reply(body=_shown(call, obj, project), etag=etag(obj))
@@ -164,6 +215,29 @@ async def list_notifications(call: Call[PageQuery, None]) -> Reply[rest.Notifica
 
 
 @OPERATIONS.add(
+    "PATCH",
+    f"{NOTIFICATIONS}/{{notification_id}}",
+    id="updateNotification",
+    summary="Change a notification",
+    permissions=permission("patch", "notifications"),
+    conditional=True,
+)
+async def update_notification(call: Call[None, rest.NotificationUpdate]) -> Reply[rest.Notification]:
+    """Changes the name, the channel or the events of a notification. Its environment stays."""
+    cluster, project, body = call.platform.cluster, require_project(call), call.body
+    obj = require_of_project(call, cluster.notifications, project, call.path["notification_id"])
+    channel = _channel(call, body.channel_id) if body.channel_id is not None else None
+
+    def change(_live: Object, mine: Object) -> None:
+        convert.change_notification(mine, body, channel)
+
+    changed = await call.platform.writer.change(
+        cluster.notifications, call.namespace, obj["metadata"]["name"], change, if_match=call.if_match
+    )
+    return Reply(body=_shown(call, changed, project), etag=etag(changed))
+
+
+@OPERATIONS.add(
     "DELETE",
     f"{NOTIFICATIONS}/{{notification_id}}",
     id="deleteNotification",
@@ -177,6 +251,14 @@ async def delete_notification(call: Call[None, None]) -> Reply[None]:
     obj = require_of_project(call, cluster.notifications, require_project(call), call.path["notification_id"])
     await call.platform.writer.delete(cluster.notifications, obj)
     return Reply()
+
+
+def _channel(call: AnyCall, identifier: str) -> ObjectView:
+    cluster = call.platform.cluster
+    channel = cluster.find(cluster.notification_channels, call.namespace, identifier)
+    if channel is None:
+        raise errors.invalid("channel_id", "is no notification channel of this organisation")
+    return channel
 
 
 def _shown(call: AnyCall, obj: Object, project: Object) -> rest.Notification:

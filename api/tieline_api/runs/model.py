@@ -78,6 +78,8 @@ class RunFilter:
     organisation: str
     environments: tuple[str, ...] | None = None
     """None for all of the organisation."""
+    ids: tuple[str, ...] | None = None
+    """Ids of runs, in upper case."""
     statuses: tuple[RunStatus, ...] | None = None
     kind: RunKind | None = None
     task: str | None = None

@@ -148,5 +148,7 @@ class IssueUpdate(Rest):
 class IssueReplay(Rest):
     """How to run the runs of an issue again."""
 
+    start: TimeIn | None = None
+    """Only runs that were queued from this time on."""
     dry_run: StrictBool | None = None
     """Only count the runs."""

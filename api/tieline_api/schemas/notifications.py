@@ -16,6 +16,7 @@ _NEEDED = {
     ChannelType.WEBHOOK: ("url", "secret"),
     ChannelType.SLACK: ("url",),
 }
+_SECRETS = {ChannelType.EMAIL: "password", ChannelType.WEBHOOK: "secret", ChannelType.SLACK: "url"}
 _OPTIONAL = {ChannelType.EMAIL: ("port", "security", "username", "password")}
 
 
@@ -62,19 +63,38 @@ class NotificationChannelCreate(Rest):
 
     @model_validator(mode="after")
     def _config_fits_type(self) -> "NotificationChannelCreate":
-        given = self.config.model_dump(by_alias=True, exclude_none=True).keys()
-        needed, optional = _NEEDED[self.type], _OPTIONAL.get(self.type, ())
-        missing = [name for name in needed if name not in given]
-        if missing:
-            raise ValueError(f"config needs {', '.join(missing)} for type {self.type}")
-        other = sorted(given - {*needed, *optional})
-        if other:
-            raise ValueError(f"config has {', '.join(other)}, which type {self.type} does not use")
-        if (self.config.username is None) != (self.config.password is None):
-            raise ValueError("config.username and config.password belong together")
-        if self.config.username is not None and self.config.security is SmtpSecurity.NONE:
-            raise ValueError("config.security must be starttls or tls where there is a password")
+        if problem := problem_of(self.type, self.config):
+            raise ValueError(problem)
         return self
+
+
+def problem_of(type_: ChannelType, config: ChannelConfigIn, *, has_secret: bool = False) -> str | None:
+    """What is wrong with a config for a channel of this type, which may have its secret already."""
+    given = config.model_dump(by_alias=True, exclude_none=True).keys()
+    needed, optional = _NEEDED[type_], _OPTIONAL.get(type_, ())
+    kept = {_SECRETS[type_]} if has_secret else set()
+    missing = [name for name in needed if name not in given and name not in kept]
+    if missing:
+        return f"config needs {', '.join(missing)} for type {type_}"
+    other = sorted(given - {*needed, *optional})
+    if other:
+        return f"config has {', '.join(other)}, which type {type_} does not use"
+    has_password = config.password is not None or (has_secret and config.username is not None)
+    if (config.username is not None) != has_password:
+        return "config.username and config.password belong together"
+    if config.username is not None and config.security is SmtpSecurity.NONE:
+        return "config.security must be starttls or tls where there is a password"
+    return None
+
+
+class NotificationChannelUpdate(Rest):
+    """What to change of a notification channel. What is absent stays."""
+
+    name: DisplayName | None = None
+    """The channel's name, for people."""
+    config: ChannelConfigIn | None = None
+    """Where it delivers to, as a whole. The secret stays if it is absent: ``password`` with ``username``, ``secret``,
+    or the ``url`` of slack."""
 
 
 class Underscored(Rest):
@@ -159,6 +179,24 @@ class NotificationCreate(Underscored):
     @classmethod
     def _each_once(cls, events: list[NotificationEvent]) -> list[NotificationEvent]:
         return list(dict.fromkeys(events))
+
+
+class NotificationUpdate(Underscored):
+    """What to change of a notification. What is absent stays. Its environment cannot be changed."""
+
+    name: DisplayName | None = None
+    """The notification's name, for people."""
+    channel_id: UlidIn | None = None
+    """The notification channel."""
+    events: Annotated[list[NotificationEvent], Field(max_length=15)] | None = None
+    """Events to notify about. An empty list means all failures."""
+    failure_rate: FailureRate | None = None
+    """When the event failure_rate begins."""
+
+    @field_validator("events")
+    @classmethod
+    def _each_once(cls, events: list[NotificationEvent] | None) -> list[NotificationEvent] | None:
+        return None if events is None else list(dict.fromkeys(events))
 
 
 class Incident(Underscored):

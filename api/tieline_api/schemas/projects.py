@@ -191,6 +191,8 @@ class FilesManager(Rest):
     """The folder in the source, or the field of the Project."""
     revision: str | None = None
     """The revision of the source that the files are of, where that is known."""
+    repository: str | None = None
+    """The URL of the repository without credentials, where that is known."""
     advice: str
     """What to do to change the files."""
 

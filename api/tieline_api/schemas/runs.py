@@ -12,7 +12,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidOut
+from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidIn, UlidOut
 from tieline_api.schemas.project_logs import TimeIn
 from tieline_core.documented_model import DocumentedModel
 from tieline_protocol.approvals import ApprovalState
@@ -53,6 +53,9 @@ _Tag = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}:", "maxLength": 41 + MAX_VALUE}),
 ]
 _Tags = Annotated[list[_Tag] | None, Field(min_length=1, max_length=MAX_TAGS)]
+MAX_CHOSEN = 100
+"""Runs that one request may name."""
+_Ids = Annotated[list[UlidIn] | None, Field(min_length=1, max_length=MAX_CHOSEN)]
 _MAX_STATUSES = len(get_args(RunStatus))
 _Statuses = Annotated[list[RunStatus] | None, Field(min_length=1, max_length=_MAX_STATUSES)]
 
@@ -120,6 +123,8 @@ class RunQuery(Query):
 class SelectionQuery(_Filters, Query):
     """Which runs to act on; the fields of the body mean the same."""
 
+    ids: _Ids = None
+    """Only the runs with these ids; several times for one of several, at most 100."""
     dryRun: bool | None = None  # noqa: N815  (as the contract names it)
     """Only count the runs."""
 
@@ -131,6 +136,8 @@ def _listed(value: object) -> object:
 class SelectionBody(_Filters, Rest):
     """Which runs to act on, by the names of the list's parameters. At least one of them is needed."""
 
+    ids: _Ids = None
+    """Only the runs with these ids, at most 100."""
     status: Annotated[_Statuses, BeforeValidator(_listed)] = None
     """Only runs with one of these statuses; a single one may be sent as a text."""
     discarded: StrictBool | None = None

@@ -144,6 +144,17 @@ class Variables(JsonObject):
     """Values of variables by name."""
 
 
+_VariableName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f]{1,256}$")]
+_VariableNames = Annotated[list[_VariableName] | None, Field(min_length=1, max_length=100)]
+
+
+class VariablesQuery(Query):
+    """How to change variables."""
+
+    unset: _VariableNames = None
+    """Variables to remove, by their top-level names; several times for several."""
+
+
 class VariableValue(Rest):
     """The value of one variable."""
 

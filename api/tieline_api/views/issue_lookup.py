@@ -146,9 +146,9 @@ def runs_of(organisation: str, issue: Issue) -> RunFilter:
     return RunFilter(organisation=organisation, environments=(issue.environment,), issue=issue.id)
 
 
-def runs_to_replay(organisation: str, issue: Issue) -> RunFilter:
+def runs_to_replay(organisation: str, issue: Issue, start: int | None = None) -> RunFilter:
     """Those that were neither run again nor discarded, so that a repeated request continues with the following ones."""
-    return replace(runs_of(organisation, issue), replayed=False, discarded=False)
+    return replace(runs_of(organisation, issue), replayed=False, discarded=False, start=start)
 
 
 def etag_of(issue: Issue, shown: rest.Issue) -> str:

@@ -1,6 +1,7 @@
 """Which runs a request means, and how answers show them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -107,12 +108,13 @@ def selected_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[
     if not given:
         raise errors.invalid(
             "",
-            "Say which runs: at least one of project_env, status, kind, task, user, version, start, end, tag, find, "
-            "search, key, event_id, trace_id, discarded, replayed, failed, issue",
+            "Say which runs: at least one of ids, project_env, status, kind, task, user, version, start, end, tag, "
+            "find, search, key, event_id, trace_id, discarded, replayed, failed, issue",
         )
     selected = rest.SelectionQuery.model_validate(given)
     environments = environments_of([project], name=selected.project_env)
-    return _filter(call, selected, environments, [project]), dry_run
+    wanted = _filter(call, selected, environments, [project])
+    return replace(wanted, ids=tuple(selected.ids) if selected.ids else None), dry_run
 
 
 def agreed_selection(query: rest.SelectionQuery, body: rest.SelectionBody) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 import type { Schemas } from "./client";
 import type { Project } from "./projects";
 import { useChange, useGet } from "./queries";
+import type { VariablesChange } from "./users";
 
 export type EnvVariable = Schemas["EnvVariable"];
 export type EffectiveEnvVariable = Schemas["EffectiveEnvVariable"];
@@ -65,11 +66,12 @@ export function useStaticVariables(environment: string) {
   });
 }
 
-/** Sets variables of the static activation; those that are not named stay. */
+/** Changes variables of the static activation. */
 export function useStaticVariablesChange(environment: string) {
   const at = { environment_id: environment };
   return useChange({
-    change: (send, body: Record<string, unknown>) => send("patch", VARIABLES, { at, body }),
+    change: (send, { values, unset }: VariablesChange) =>
+      send("patch", VARIABLES, { at, query: unset.length > 0 ? { unset } : {}, body: values }),
     stale: [[VARIABLES, at]],
   });
 }

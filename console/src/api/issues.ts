@@ -1,3 +1,4 @@
+import { valuesOf } from "../lib/several";
 import type { Schemas } from "./client";
 import { useChange, useGet, usePages } from "./queries";
 
@@ -11,7 +12,16 @@ export const LEFT: IssueState[] = ["open", "regressed"];
 export const ALL_STATES = "all";
 
 /** The filters of the list, as they are in the URL. */
-export const ISSUE_FILTERS = ["project", "environment", "state", "task", "system", "assignee", "since"] as const;
+export const ISSUE_FILTERS = [
+  "project",
+  "environment",
+  "state",
+  "task",
+  "system",
+  "assignee",
+  "last",
+  "since",
+] as const;
 export type IssueFilters = Record<(typeof ISSUE_FILTERS)[number], string>;
 
 const ISSUES = "/issues";
@@ -21,9 +31,20 @@ const PAGE = 50;
 /** Counts of runs change with each run. */
 const SHOWN = { kinds: ["issue", "run"] } as const;
 
+/** The states that a filter shows, as check boxes have them. */
+export function stateValues(filter: string): string {
+  return filter === ALL_STATES ? STATES.join(",") : filter || LEFT.join(",");
+}
+
+/** The filter of these states: those that need attention are the default. */
+export function stateFilter(values: string): string {
+  if (values === LEFT.join(",")) return "";
+  return values === STATES.join(",") ? ALL_STATES : values;
+}
+
 function statesOf(state: string | undefined): IssueState[] | undefined {
   if (state === ALL_STATES) return undefined;
-  return state ? [state as IssueState] : LEFT;
+  return state ? (valuesOf(state) as IssueState[]) : LEFT;
 }
 
 export function useIssues(filters: Partial<IssueFilters>, { first = PAGE }: { first?: number } = {}) {
@@ -57,12 +78,12 @@ export function useIssueChange(project: string, issue: string) {
   });
 }
 
-/** Replays the runs of an issue; with `dryRun` it only counts them. */
+/** Replays the runs of an issue, or those that were queued from a time on; with `dryRun` it only counts them. */
 export function useIssueReplay(project: string, issue: string) {
   const at = { project_id: project, issue_id: issue };
   return useChange({
-    change: (send, { dryRun }: { dryRun: boolean }) =>
-      send("post", "/projects/{project_id}/issues/{issue_id}/replay", { at, body: { dryRun } }),
+    change: (send, body: { dryRun: boolean; start?: string }) =>
+      send("post", "/projects/{project_id}/issues/{issue_id}/replay", { at, body }),
     stale: [[ISSUE, at], ["/runs"], ["/projects/{project_id}/runs"], ["/backlog"]],
   });
 }

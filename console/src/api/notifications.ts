@@ -22,10 +22,17 @@ export function useChannels() {
   });
 }
 
-export function useNewChannel() {
+/** Makes a channel, or changes the one with this id. */
+export function useSavedChannel(channel: string | undefined) {
   return useChange({
     gcTime: 0,
-    change: (send, body: NewChannel) => send("post", CHANNELS, { body }),
+    change: (send, body: NewChannel) =>
+      channel
+        ? send("patch", "/notification_channels/{channel_id}", {
+            at: { channel_id: channel },
+            body: { name: body.name, config: body.config },
+          })
+        : send("post", CHANNELS, { body }),
     stale: [[CHANNELS]],
   });
 }
@@ -54,10 +61,22 @@ export function useNotifications(project: string) {
   });
 }
 
-export function useNewNotification(project: string) {
+/** Makes a notification, or changes the one with this id. */
+export function useSavedNotification(project: string, notification: string | undefined) {
   const at = { project_id: project };
   return useChange({
-    change: (send, body: Schemas["NotificationCreate"]) => send("post", NOTIFICATIONS, { at, body }),
+    change: (send, body: Schemas["NotificationCreate"]) =>
+      notification
+        ? send("patch", "/projects/{project_id}/notifications/{notification_id}", {
+            at: { ...at, notification_id: notification },
+            body: {
+              name: body.name,
+              channel_id: body.channel_id,
+              events: body.events,
+              failure_rate: body.failure_rate,
+            },
+          })
+        : send("post", NOTIFICATIONS, { at, body }),
     stale: [[NOTIFICATIONS, at]],
   });
 }

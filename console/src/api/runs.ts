@@ -25,6 +25,7 @@ export const RUN_FILTERS = [
   "tag",
   "find",
   "search",
+  "last",
   "start",
   "end",
 ] as const;
@@ -37,9 +38,8 @@ const RUNNING_MS = 5_000;
 /** In a busy organisation, lists change with every run. */
 const RUNS_SHOWN: Shown = { kinds: ["run"], spacingMs: 4_000 };
 
-/** Several statuses: runs that the charts count as failed, and those that have not ended. */
+/** Several statuses: runs that the charts count as failed. */
 export const FAILED = "failed,dead";
-export const NOT_ENDED = "queued,running,waiting";
 
 /** The filters as parameters of the API; what is empty is left out. */
 export function asQuery(filters: Partial<RunFilters>) {
@@ -138,19 +138,36 @@ export function useRunAction(project: string, run: string) {
   });
 }
 
-/** Replays, cancels or discards all runs that the filters choose; with `dryRun` it only counts them. */
-export function useManyRuns(project: string) {
-  const at = { project_id: project };
+/** Runs of a project to act on, by filters or by their ids. */
+export interface Selection {
+  filters: Partial<RunFilters> & { project: string };
+  ids?: string[];
+}
+
+/** Replays, cancels or discards all selected runs; with `dryRun` it only counts them. */
+export function useManyRuns() {
   return useChange({
-    change: (
+    change: async (
       send,
       {
         verb,
-        filters,
+        selections,
         dryRun,
-      }: { verb: "replay" | "cancel" | "discard"; filters: Partial<RunFilters>; dryRun: boolean },
-    ) => send("post", `/projects/{project_id}/runs/${verb}`, { at, body: { ...asQuery(filters), dryRun } }),
-    stale: [["/runs"], [RUNS_OF_PROJECT], ["/backlog"]],
+      }: { verb: "replay" | "cancel" | "discard"; selections: Selection[]; dryRun: boolean },
+    ) => {
+      const sum = { count: 0, skipped: 0, more: false };
+      for (const { filters, ids } of selections) {
+        const found = await send("post", `/projects/{project_id}/runs/${verb}`, {
+          at: { project_id: filters.project },
+          body: { ...asQuery(filters), ids, dryRun },
+        });
+        sum.count += found.count;
+        sum.skipped += found.skipped;
+        sum.more ||= found.more;
+      }
+      return sum;
+    },
+    unsure: [["/runs"], [RUNS_OF_PROJECT], ["/backlog"]],
   });
 }
 

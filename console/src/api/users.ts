@@ -53,12 +53,19 @@ export function useVariablesSchema(project: string | undefined) {
   });
 }
 
-/** Sets variables of an activation; those that are not named stay. */
+/** Values of variables to set, and the names of those to unset; others stay. */
+export interface VariablesChange {
+  values: Record<string, unknown>;
+  unset: string[];
+}
+
+/** Changes variables of an activation. */
 export function useVariables(environment: string, activation: string) {
   return useChange({
-    change: (send, values: Record<string, unknown>) =>
+    change: (send, { values, unset }: VariablesChange) =>
       send("patch", "/environments/{environment_id}/activations/{activation_id}/variables", {
         at: { environment_id: environment, activation_id: activation },
+        query: unset.length > 0 ? { unset } : {},
         body: values,
       }),
     stale: [[ACTIVATIONS, { environment_id: environment }]],

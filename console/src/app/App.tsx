@@ -86,7 +86,7 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
     return named === "" ? (
       <Redirect to={`/${first.namespace}/overview`} replace />
     ) : (
-      <Empty title={`You have no access to an organisation “${named}”`}>
+      <Empty whole title={`You have no access to an organisation “${named}”`}>
         You reach {me.organisations.map((each) => each.namespace).join(", ")}.
       </Empty>
     );
@@ -173,6 +173,7 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
           </Route>
           <Route>
             <Empty
+              whole
               title="Page not found"
               action={
                 <Link className="button" href={`/${open.namespace}/overview`}>
@@ -191,7 +192,7 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
 
 function NoOrganisation({ me }: { me: Me }) {
   return (
-    <Empty title={`${me.name} is in no organisation yet`}>
+    <Empty whole title={`${me.name} is in no organisation yet`}>
       Ask an administrator to give you a role in a namespace:{" "}
       <Command>{`kubectl create rolebinding console-viewer --clusterrole=tieline-viewer --user='${me.id}' -n NAMESPACE`}</Command>
     </Empty>

@@ -11,6 +11,7 @@ import { NewBuild, OfflineBanner } from "./Connectivity";
 import type { OpenOrganisation } from "./organisation";
 import { PAGES, pageAt } from "./pages";
 import { switchTheme } from "./theme";
+import { useScrollMemory } from "./useScrollMemory";
 
 export function Frame({
   me,
@@ -30,6 +31,7 @@ export function Frame({
     // Of another page the keyboard and the screen reader begin at its top, unless a field of it has the focus already.
     if (!content.current?.contains(document.activeElement)) content.current?.focus();
   }, [location]);
+  useScrollMemory(content);
   const [palette, setPalette] = useState(false);
   const close = useCallback(() => setPalette(false), []);
   useEffect(() => {

@@ -11,6 +11,7 @@ export function ActionDialog({
   wide,
   action,
   disabled,
+  also,
   onSubmit,
   onClose,
   children,
@@ -26,6 +27,8 @@ export function ActionDialog({
   action: { isPending: boolean; error?: unknown };
   /** Whether something is missing. */
   disabled?: boolean;
+  /** Another button that acts. */
+  also?: { verb: string; disabled?: boolean; onClick: () => void };
   onSubmit: () => void;
   onClose: () => void;
   children: ReactNode;
@@ -41,6 +44,16 @@ export function ActionDialog({
           <button type="button" className="button" onClick={onClose}>
             Close
           </button>
+          {also && (
+            <button
+              type="button"
+              className="button"
+              disabled={also.disabled || action.isPending}
+              onClick={also.onClick}
+            >
+              {also.verb}
+            </button>
+          )}
           <button
             type="submit"
             form={form}

@@ -1,34 +1,38 @@
 import { useEffect } from "react";
-import { type RunFilters, useManyRuns } from "../api/runs";
+import { type Selection, useManyRuns } from "../api/runs";
 import { ActionDialog } from "./ActionDialog";
 import { Loading } from "./basics";
 import { useToast } from "./Toasts";
 
 const WORDS = { replay: "Replay", cancel: "Cancel", discard: "Discard" };
 
-/** Counts the runs that the filters choose before anything happens to them. */
+/** Counts the selected runs before anything happens to them. */
 export function ManyRunsDialog({
   verb,
-  filters,
+  selections,
+  onDone,
   onClose,
 }: {
   verb: "replay" | "cancel" | "discard";
-  filters: RunFilters;
+  selections: Selection[];
+  onDone?: () => void;
   onClose: () => void;
 }) {
-  const count = useManyRuns(filters.project);
-  const act = useManyRuns(filters.project);
+  const count = useManyRuns();
+  const act = useManyRuns();
   const say = useToast();
   const { mutate } = count;
-  useEffect(() => mutate({ verb, filters, dryRun: true }), [mutate, verb, filters]);
+  useEffect(() => mutate({ verb, selections, dryRun: true }), [mutate, verb, selections]);
   const confirm = () =>
     act.mutate(
-      { verb, filters, dryRun: false },
+      { verb, selections, dryRun: false },
       {
-        onSuccess: (done) =>
+        onSuccess: (done) => {
           say(
             `${done.count} runs: ${verb} was accepted.${done.more ? " There are more: do it again for the rest." : ""}`,
-          ),
+          );
+          onDone?.();
+        },
         close: onClose,
       },
     );

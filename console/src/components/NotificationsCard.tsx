@@ -4,9 +4,9 @@ import {
   type Notification,
   type NotificationEvent,
   useChannels,
-  useNewNotification,
   useNotificationDeletion,
   useNotifications,
+  useSavedNotification,
 } from "../api/notifications";
 import type { Project } from "../api/projects";
 import { useOrganisation } from "../app/organisation";
@@ -42,7 +42,7 @@ export function NotificationsCard({ project }: { project: Project }) {
       {notifications.data?.map((each) => (
         <Row key={each.id} notification={each} project={project} />
       ))}
-      {making && <NewNotificationDialog project={project} onClose={() => setMaking(false)} />}
+      {making && <NotificationDialog project={project} onClose={() => setMaking(false)} />}
     </Card>
   );
 }
@@ -51,6 +51,7 @@ function Row({ notification, project }: { notification: Notification; project: P
   const { canEdit, namespace } = useOrganisation();
   const deletion = useNotificationDeletion(project.id, notification.id);
   const [asking, setAsking] = useState(false);
+  const [changing, setChanging] = useState(false);
   const environment = project.environments.find((each) => each.id === notification.environment_id);
   return (
     <section className="problem" aria-label={`Notification ${notification.name}`}>
@@ -78,9 +79,17 @@ function Row({ notification, project }: { notification: Notification; project: P
         ))}
       </div>
       {canEdit && (
-        <button type="button" className="button small quiet danger" onClick={() => setAsking(true)}>
-          Delete…
-        </button>
+        <div className="row">
+          <button type="button" className="button small" onClick={() => setChanging(true)}>
+            Change…
+          </button>
+          <button type="button" className="button small quiet danger" onClick={() => setAsking(true)}>
+            Delete…
+          </button>
+        </div>
+      )}
+      {changing && (
+        <NotificationDialog project={project} notification={notification} onClose={() => setChanging(false)} />
       )}
       {asking && (
         <ActionDialog
@@ -98,21 +107,32 @@ function Row({ notification, project }: { notification: Notification; project: P
   );
 }
 
-function NewNotificationDialog({ project, onClose }: { project: Project; onClose: () => void }) {
+/** Makes a notification, or changes one. */
+function NotificationDialog({
+  project,
+  notification,
+  onClose,
+}: {
+  project: Project;
+  notification?: Notification;
+  onClose: () => void;
+}) {
   const { namespace } = useOrganisation();
   const channels = useChannels();
-  const making = useNewNotification(project.id);
-  const [name, setName] = useState(`Failures of ${project.name}`.slice(0, 100));
-  const [environment, setEnvironment] = useState(project.environments[0]?.id ?? "");
-  const [chosen, setChosen] = useState("");
-  const [events, setEvents] = useState<NotificationEvent[]>(FAILURES.map(([event]) => event));
-  const [percent, setPercent] = useState<number | undefined>(20);
-  const [least, setLeast] = useState<number | undefined>(10);
+  const saving = useSavedNotification(project.id, notification?.id);
+  const [name, setName] = useState(notification?.name ?? `Failures of ${project.name}`.slice(0, 100));
+  const [environment, setEnvironment] = useState(notification?.environment_id ?? project.environments[0]?.id ?? "");
+  const [chosen, setChosen] = useState(notification?.channel_id ?? "");
+  const [events, setEvents] = useState<NotificationEvent[]>(
+    notification?.events ?? FAILURES.map(([event]) => event),
+  );
+  const [percent, setPercent] = useState<number | undefined>(notification?.failure_rate.percent ?? 20);
+  const [least, setLeast] = useState<number | undefined>(notification?.failure_rate.minimum_runs ?? 10);
   const items = channels.data?.items ?? [];
   const channel = chosen || items[0]?.id || "";
-  const problems = problemsOf(making.error);
+  const problems = problemsOf(saving.error);
   const submit = () =>
-    making.mutate(
+    saving.mutate(
       {
         name,
         channel_id: channel,
@@ -132,9 +152,9 @@ function NewNotificationDialog({ project, onClose }: { project: Project; onClose
   );
   return (
     <ActionDialog
-      title="New notification"
-      verb="Create"
-      action={{ isPending: making.isPending, error: channels.error ?? making.error }}
+      title={notification ? `Change ${notification.name}` : "New notification"}
+      verb={notification ? "Save" : "Create"}
+      action={{ isPending: saving.isPending, error: channels.error ?? saving.error }}
       disabled={!channel || events.length === 0}
       onSubmit={submit}
       onClose={onClose}
@@ -152,6 +172,7 @@ function NewNotificationDialog({ project, onClose }: { project: Project; onClose
       <SelectField
         label="Environment"
         value={environment}
+        disabled={Boolean(notification)}
         onChange={setEnvironment}
         options={project.environments.map((each) => [each.id, each.name])}
       />

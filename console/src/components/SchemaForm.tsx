@@ -1,4 +1,4 @@
-import { useId, useState } from "react";
+import { useEffect, useId, useState } from "react";
 import { limitsOf, propertiesOf, type Schema, widgetOf } from "../lib/schema";
 
 type Values = Record<string, unknown>;
@@ -69,10 +69,17 @@ function Entry(props: EntryProps) {
   }
   return (
     <div className="field">
-      <label htmlFor={id}>
-        {schema.title ?? name}
-        {required && " *"}
-      </label>
+      <div className="row">
+        <label htmlFor={id}>
+          {schema.title ?? name}
+          {required && " *"}
+        </label>
+        {!required && value !== undefined && (
+          <button type="button" className="button small quiet right" onClick={() => props.onChange(undefined)}>
+            Unset <span className="sr">{schema.title ?? name}</span>
+          </button>
+        )}
+      </div>
       <Input {...props} id={id} />
       {hints && (
         <span className="small dim" id={`${id}-hint`}>
@@ -174,6 +181,9 @@ function JsonInput({
 }) {
   const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value, null, 2));
   const [wrong, setWrong] = useState(false);
+  useEffect(() => {
+    if (value === undefined) setText("");
+  }, [value]);
   const enter = (entered: string, element: HTMLTextAreaElement) => {
     setText(entered);
     try {

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { ApiError } from "../api/client";
 import { type Activation, useVariables, useVariablesSchema } from "../api/users";
-import { changedValues, propertiesOf, type Schema } from "../lib/schema";
+import { changedValues, propertiesOf, type Schema, unsetNames } from "../lib/schema";
 import { ActionDialog } from "./ActionDialog";
 import { Loading } from "./basics";
 import { SchemaForm } from "./SchemaForm";
@@ -22,12 +22,16 @@ export function VariablesDialog({
   const say = useToast();
   const [values, setValues] = useState<Record<string, unknown>>(activation.dynamicVariables);
   const changes = changedValues(activation.dynamicVariables, values);
-  const count = Object.keys(changes).length;
+  const unset = unsetNames(activation.dynamicVariables, values);
+  const count = Object.keys(changes).length + unset.length;
   const submit = () => {
-    change.mutate(changes, {
-      onSuccess: () => say("The variables are saved. Pods use them within seconds."),
-      close: onClose,
-    });
+    change.mutate(
+      { values: changes, unset },
+      {
+        onSuccess: () => say("The variables are saved. Pods use them within seconds."),
+        close: onClose,
+      },
+    );
   };
   const shown = schema.data as Schema | undefined;
   const problems = new Map(

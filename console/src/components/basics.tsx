@@ -69,8 +69,11 @@ export function Empty({
   children,
   commands = [],
   action,
+  whole,
 }: {
   title: string;
+  /** Whether it is the whole page, whose heading the title is then. */
+  whole?: boolean;
   children?: ReactNode;
   commands?: string[];
   /** What to do next here. */
@@ -78,7 +81,7 @@ export function Empty({
 }) {
   return (
     <div className="empty">
-      <h2>{title}</h2>
+      {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
       {children && <p>{children}</p>}
       {action}
       {commands.map((each) => (
@@ -124,9 +127,12 @@ export function PageHead({
   title,
   sub,
   crumbs,
+  mark,
   children,
 }: {
   title: ReactNode;
+  /** Beside the title. */
+  mark?: ReactNode;
   sub?: ReactNode;
   crumbs?: ReactNode;
   children?: ReactNode;
@@ -136,6 +142,7 @@ export function PageHead({
   }, [title]);
   return (
     <header className="page-head">
+      {mark}
       <div className="grow">
         {crumbs && (
           <nav className="crumbs" aria-label="Where you are">

@@ -24,8 +24,7 @@ export interface Problem {
 /** What there is to look at. */
 export interface Found {
   projects: ProjectItem[];
-  dead: Run[];
-  /** Issues that are open or regressed, and were seen in the last day. */
+  /** Issues that are open or regressed: dead letters are among their runs. */
   issues: Issue[];
   /** Runs that wait: for another attempt, or for a time. */
   waiting: Run[];
@@ -33,14 +32,13 @@ export interface Found {
   late: LateSchedule[];
 }
 
-/** What is broken, the worst first: environments, connections that are refused, issues, dead letters, late schedules,
+/** What is broken, each once and the worst first: environments, connections that are refused, issues, late schedules,
  * runs that are being retried, what expires soon. */
-export function problems({ projects, dead, issues, waiting, connections, late }: Found, now: number): Problem[] {
+export function problems({ projects, issues, waiting, connections, late }: Found, now: number): Problem[] {
   return [
     ...ofEnvironments(projects),
-    ...ofRuns(dead, projects),
     ...ofIssues(issues, projects, now),
-    ...ofRetries(waiting, projects),
+    ...ofRetries(waiting, issues, projects),
     ...ofConnections(connections, now),
     ...ofSchedules(late),
   ].sort((one, other) => other.weight - one.weight || one.title.localeCompare(other.title));
@@ -60,15 +58,6 @@ function ofEnvironments(projects: ProjectItem[]): Problem[] {
         weight: each.status === "error" ? 100 : 90,
       })),
   );
-}
-
-function ofRuns(dead: Run[], projects: ProjectItem[]): Problem[] {
-  return byTask(dead).map((runs) => ({
-    ...ofTask("dead", runs, projects),
-    tone: "bad" as const,
-    title: `${runs.length} dead letter${runs.length === 1 ? "" : "s"} of ${runs[0].task}`,
-    weight: 61 + Math.min(runs.length, 8),
-  }));
 }
 
 const LATELY_MS = 3600 * 1000;
@@ -96,43 +85,41 @@ function ofIssues(issues: Issue[], projects: ProjectItem[], now: number): Proble
   });
 }
 
-/** Runs that failed and are being retried: an issue counts them only after the last attempt. */
-function ofRetries(waiting: Run[], projects: ProjectItem[]): Problem[] {
-  return byTask(waiting.filter((each) => each.error)).map((runs) => ({
-    ...ofTask("waiting", runs, projects),
-    tone: "warn" as const,
-    title: `${counted(runs.length, "run")} of ${runs[0].task} failed and ${runs.length === 1 ? "is" : "are"} being retried`,
-    weight: 55 + Math.min(runs.length / 100, 2),
-  }));
-}
-
-/** The runs of each task of each environment, as they are listed: the newest first. */
-function byTask(runs: Run[]): [Run, ...Run[]][] {
+/** Runs that failed and are being retried: an issue counts them only after the last attempt. They are left out where an
+ * issue of their task is shown. */
+function ofRetries(waiting: Run[], issues: Issue[], projects: ProjectItem[]): Problem[] {
+  const known = new Set(issues.map(taskOf));
   const groups = new Map<string, [Run, ...Run[]]>();
-  for (const run of runs) {
-    const key = `${run.environmentId}/${run.kind}/${run.task}`;
+  for (const run of waiting) {
+    const key = taskOf(run);
+    if (!run.error || known.has(key)) continue;
     const group = groups.get(key);
     if (group) group.push(run);
     else groups.set(key, [run]);
   }
-  return [...groups.values()];
+  return [...groups].map(([key, runs]) => {
+    const [first] = runs;
+    const place = environmentOf(projects, first.environmentId);
+    const where = place ? `${place.project.name} · ${place.environment.name}` : "a deleted environment";
+    const filters = new URLSearchParams({ status: "waiting", task: first.task });
+    if (place) {
+      filters.set("project", place.project.id);
+      filters.set("environment", place.environment.name);
+    }
+    return {
+      key: `waiting/${key}`,
+      tone: "warn" as const,
+      title: `${counted(runs.length, "run")} of ${first.task} failed and ${runs.length === 1 ? "is" : "are"} being retried`,
+      detail: `${where}: ${first.error?.message ?? "no error was reported"}`,
+      since: first.endedAt ?? first.queuedAt,
+      href: `/runs?${filters}`,
+      weight: 55 + Math.min(runs.length / 100, 2),
+    };
+  });
 }
 
-function ofTask(status: "dead" | "waiting", runs: [Run, ...Run[]], projects: ProjectItem[]) {
-  const [first] = runs;
-  const place = environmentOf(projects, first.environmentId);
-  const where = place ? `${place.project.name} · ${place.environment.name}` : "a deleted environment";
-  const filters = new URLSearchParams({ status, task: first.task });
-  if (place) {
-    filters.set("project", place.project.id);
-    filters.set("environment", place.environment.name);
-  }
-  return {
-    key: `${status}/${first.environmentId}/${first.kind}/${first.task}`,
-    detail: `${where}: ${first.error?.message ?? "no error was reported"}`,
-    since: first.endedAt ?? first.queuedAt,
-    href: `/runs?${filters}`,
-  };
+function taskOf({ environmentId, kind, task }: { environmentId: string; kind: string; task: string }): string {
+  return `${environmentId}/${kind}/${task}`;
 }
 
 function ofConnections(connections: Connection[], now: number): Problem[] {

@@ -12,6 +12,11 @@ export function markOf(key: string, name: string): { letters: string; colour: nu
   return { letters: letters.toUpperCase(), colour: sum % COLOURS };
 }
 
+/** The key of a system's mark: that of the entry that it was made of, or its name. */
+export function markKeyOf(system: { name: string; labels?: Record<string, string> | null }): string {
+  return system.labels?.catalogue ?? system.name;
+}
+
 /** A category or group of facts in words: "customer-support" is "Customer support". */
 export function inWords(name: string): string {
   const text = name.replaceAll("-", " ");

@@ -1,5 +1,6 @@
 import { useCallback, useMemo } from "react";
 import { useLocation, useSearch } from "wouter";
+import { startOf } from "./ranges";
 
 /** Filters that live in the URL: what is set, and a way to change some of it. An empty value is left out; each line of a
  * value is one of several, such as tags. */
@@ -12,11 +13,18 @@ export function useFilters<Name extends string>(
   const change = useCallback(
     (changes: Partial<Record<Name, string>>) => {
       const changed = changedSearch(window.location.search, changes);
-      navigate(`${location}${changed ? `?${changed}` : ""}`, { replace: true });
+      // The entry of the history stays the same one, and so does where it is scrolled to.
+      navigate(`${location}${changed ? `?${changed}` : ""}`, { replace: true, state: window.history.state });
     },
     [location, navigate],
   );
   return [values, change];
+}
+
+/** The filters with the beginning of the range that is chosen: it stays the same until another one is chosen. */
+export function useResolved<T extends { last: string; start: string }>(filters: T): T {
+  const start = useMemo(() => startOf(filters.last, Date.now()), [filters.last]);
+  return useMemo(() => (start ? { ...filters, start } : filters), [filters, start]);
 }
 
 export function readFilters<Name extends string>(search: string, names: readonly Name[]): Record<Name, string> {

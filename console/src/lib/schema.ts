@@ -68,6 +68,11 @@ export function limitsOf(schema: Schema): string {
   return parts.filter(Boolean).join(", ");
 }
 
+/** The names of top-level values that were set and are not any more. */
+export function unsetNames(before: Record<string, unknown>, after: Record<string, unknown>): string[] {
+  return Object.keys(before).filter((name) => before[name] !== undefined && after[name] === undefined);
+}
+
 /** The top-level values that differ, which is what a change of variables sends. */
 export function changedValues(before: Record<string, unknown>, after: Record<string, unknown>) {
   return Object.fromEntries(

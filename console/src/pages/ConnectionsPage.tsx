@@ -1,11 +1,12 @@
-import { useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { type Connection, useConnections } from "../api/connections";
 import { useMore } from "../api/queries";
-import { useSystems } from "../api/systems";
+import { type System, useSystems } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { Badge, Empty, Failure, Loading, PageHead, Time, type Tone } from "../components/basics";
 import { Choice } from "../components/filters";
+import { SystemMark } from "../components/Mark";
 import { NewConnectionDialog } from "../components/NewConnectionDialog";
 import { VirtualList } from "../components/VirtualList";
 import { type ConnectionState, pastRefusal, soon, stateOf } from "../lib/connections";
@@ -60,8 +61,8 @@ export default function ConnectionsPage() {
     endsBefore: filters.state === EXPIRING ? soon(now) : undefined,
   });
   const systems = useSystems("");
-  const names = useMemo(
-    () => new Map(systems.data?.pages.flatMap((each) => each.items).map((each) => [each.id, each.name])),
+  const named = useMemo(
+    () => new Map(systems.data?.pages.flatMap((each) => each.items).map((each) => [each.id, each])),
     [systems.data],
   );
   const all = useMemo(() => connections.data?.pages.flatMap((each) => each.items) ?? [], [connections.data]);
@@ -108,7 +109,7 @@ export default function ConnectionsPage() {
         <Choice
           name="System"
           value={filters.system}
-          options={[...names]}
+          options={[...named.values()].map(({ id, name }) => [id, name])}
           onChange={(system) => change({ system })}
         />
       </search>
@@ -144,7 +145,7 @@ export default function ConnectionsPage() {
                   <ConnectionBadge state={each.state} />
                 </span>
                 <span className="cut">{each.connection.name}</span>
-                <span className="cut dim wide">{systemOf(each.connection, names)}</span>
+                <span className="cut dim wide">{systemOf(each.connection, named)}</span>
                 <span className="cut dim" title={visible(each.errors.join("; "))}>
                   {visible(each.errors.join("; "))}
                 </span>
@@ -164,6 +165,13 @@ export default function ConnectionsPage() {
   );
 }
 
-function systemOf(connection: Connection, names: Map<string, string>): string {
-  return (connection.systemId && names.get(connection.systemId)) || connection.systemId || "";
+function systemOf(connection: Connection, named: Map<string, System>): ReactNode {
+  const system = connection.systemId ? named.get(connection.systemId) : undefined;
+  if (!system) return connection.systemId ?? "";
+  return (
+    <>
+      <SystemMark system={system} small />
+      {visible(system.name)}
+    </>
+  );
 }

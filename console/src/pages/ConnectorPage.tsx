@@ -22,6 +22,7 @@ import { kindOf, shownAs } from "../lib/operations";
 import { visible } from "../lib/text";
 
 const COLUMNS = "76px minmax(160px, 1.4fr) minmax(160px, 2fr)";
+const NARROW = { columns: "76px minmax(160px, 1fr)", head: ["Method", "Operation"] };
 const TONES = { error: "bad", warning: "warn", info: "info" } as const;
 
 /** What an imported API description offers: its operations, and what was found when it was imported. */
@@ -138,6 +139,7 @@ function Operations({
           label="List of operations"
           columns={COLUMNS}
           head={["Method", "Operation", "What it does"]}
+          narrow={NARROW}
           items={items}
           keyOf={(each) => each.id}
           row={(each, columns) => (
@@ -153,7 +155,7 @@ function Operations({
               <span className="cut mono" title={visible(shownAs(each))}>
                 {visible(shownAs(each))}
               </span>
-              <span className="cut dim" title={visible(each.description)}>
+              <span className="cut dim wide" title={visible(each.description)}>
                 {visible(each.summary || each.name)}
               </span>
             </button>

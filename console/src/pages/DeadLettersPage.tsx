@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
 import { type ProjectItem, useProjects } from "../api/projects";
-import { RUN_FILTERS, type Run, type RunFilters, useBacklog, useRuns } from "../api/runs";
+import { RUN_FILTERS, type Run, type RunFilters, type Selection, useBacklog, useRuns } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { ManyRunsDialog } from "../components/ManyRunsDialog";
@@ -98,9 +98,10 @@ function WaitingRow({ group, projects }: { group: TaskBacklog; projects: Project
 
 function LetterRow({ group, projects, runs }: { group: TaskBacklog; projects: ProjectItem[]; runs: Run[] }) {
   const { namespace, canEdit } = useOrganisation();
-  const [verb, setVerb] = useState<"replay" | "discard">();
+  const [asked, setAsked] = useState<{ verb: "replay" | "discard"; selections: Selection[] }>();
   const { where, filters } = placeOf(projects, group);
   const dead = { ...filters, status: "dead" };
+  const ask = (verb: "replay" | "discard") => setAsked({ verb, selections: [{ filters: dead }] });
   const last = runs.find((each) => each.environmentId === group.environmentId && each.task === group.task);
   return (
     <section className="problem" aria-label={`Dead letters of ${group.task} in ${where}`}>
@@ -117,15 +118,15 @@ function LetterRow({ group, projects, runs }: { group: TaskBacklog; projects: Pr
       </div>
       {canEdit && filters.project && (
         <div className="row">
-          <button type="button" className="button small" onClick={() => setVerb("replay")}>
+          <button type="button" className="button small" onClick={() => ask("replay")}>
             Replay…
           </button>
-          <button type="button" className="button small quiet" onClick={() => setVerb("discard")}>
+          <button type="button" className="button small quiet" onClick={() => ask("discard")}>
             Discard…
           </button>
         </div>
       )}
-      {verb && <ManyRunsDialog verb={verb} filters={dead} onClose={() => setVerb(undefined)} />}
+      {asked && <ManyRunsDialog {...asked} onClose={() => setAsked(undefined)} />}
     </section>
   );
 }

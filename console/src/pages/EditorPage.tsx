@@ -32,7 +32,7 @@ import {
   webhooksOf,
 } from "../lib/editing";
 import { useFilters } from "../lib/filters";
-import { path } from "../lib/links";
+import { path, safeUrl } from "../lib/links";
 import sdk from "../lib/sdk.json";
 import { visible } from "../lib/text";
 
@@ -47,6 +47,17 @@ export default function EditorPage({ project, user }: { project: string; user: s
   if (!found.data) return <Failure error={found.error} />;
   const begun = templates.data?.items.find((each) => each.key === template);
   return <Editor project={found.data} user={user} template={begun} />;
+}
+
+/** A repository, with a link where browsers can open it. */
+function Repository({ url }: { url: string }) {
+  const href = url.startsWith("https://") ? safeUrl(url) : undefined;
+  if (!href) return <code>{visible(url)}</code>;
+  return (
+    <a className="link" href={href} target="_blank" rel="noreferrer">
+      {visible(url)}
+    </a>
+  );
 }
 
 const TYPING_MS = 250;
@@ -171,6 +182,12 @@ function Editor({ project, user, template }: { project: Project; user: string; t
         <div className="note warn" role="note" aria-label="Read-only">
           <strong>Read-only.</strong> {visible(manager.manager)} manages the files:{" "}
           <code>{visible(manager.path)}</code>
+          {manager.repository && (
+            <>
+              {" "}
+              in <Repository url={manager.repository} />
+            </>
+          )}
           {manager.revision && (
             <>
               {" "}

@@ -15,7 +15,7 @@ import { EnvironmentBadge } from "../components/status";
 import { useToast } from "../components/Toasts";
 import { path } from "../lib/links";
 import { amountsOf, resourcesOf } from "../lib/resources";
-import { changedValues, propertiesOf, type Schema } from "../lib/schema";
+import { changedValues, propertiesOf, type Schema, unsetNames } from "../lib/schema";
 
 const MOST_REPLICAS = 50;
 const IDLE_AFTER = "10m";
@@ -212,14 +212,18 @@ function VariablesForm({
   const say = useToast();
   const [values, setValues] = useState(stored);
   const changes = changedValues(stored, values);
+  const unset = unsetNames(stored, values);
   if (propertiesOf(schema).length === 0) return <p className="note">The project's schema has no variables.</p>;
   return (
     <SaveForm
       verb="Save the variables of the code"
       action={change}
-      disabled={Object.keys(changes).length === 0}
+      disabled={Object.keys(changes).length + unset.length === 0}
       onSave={() =>
-        change.mutate(changes, { onSuccess: () => say("Variables saved. Pods use them within seconds.") })
+        change.mutate(
+          { values: changes, unset },
+          { onSuccess: () => say("Variables saved. Pods use them within seconds.") },
+        )
       }
     >
       <SchemaForm schema={schema} values={values} problems={problemsOf(change.error)} onChange={setValues} />

@@ -9,6 +9,7 @@ import { SelectField, TextField } from "../components/fields";
 import { HoursChart, IssueBadge } from "../components/IssueParts";
 import { RunBadge } from "../components/status";
 import { useToast } from "../components/Toasts";
+import { VersionLink } from "../components/VersionLink";
 import { environmentOf } from "../lib/attention";
 import { capped, counted, whatFailed } from "../lib/issues";
 import { path } from "../lib/links";
@@ -56,7 +57,7 @@ export default function IssuePage({ project, issue }: { project: string; issue: 
       </section>
       <div className="split">
         <div className="stack">
-          <About issue={detail} />
+          <About issue={detail} project={project} />
           {detail.users > 0 && <AffectedUsers issue={detail} namespace={namespace} project={project} />}
         </div>
         <LatestRuns issue={detail} namespace={namespace} project={project} />
@@ -106,7 +107,10 @@ function StateNote({ issue }: { issue: IssueDetail }) {
   );
 }
 
-function About({ issue }: { issue: IssueDetail }) {
+function About({ issue, project }: { issue: IssueDetail; project: string }) {
+  const version = (of: IssueDetail["firstVersion"], at: string) => (
+    <VersionLink key={at} project={project} environmentId={issue.environmentId} version={of} at={at} />
+  );
   return (
     <Card title="About">
       <Facts
@@ -117,8 +121,8 @@ function About({ issue }: { issue: IssueDetail }) {
           ["System", visible(issue.system)],
           ["First seen", <Time key="first" value={issue.firstSeen} />],
           ["Last seen", <Time key="last" value={issue.lastSeen} />],
-          ["Since version", visible(issue.firstVersion?.name)],
-          ["Last version", visible(issue.lastVersion?.name)],
+          ["Since version", issue.firstVersion && version(issue.firstVersion, issue.firstSeen)],
+          ["Last version", issue.lastVersion && version(issue.lastVersion, issue.lastSeen)],
           ["Affected users", issue.users ? capped(issue.users) : null],
           ["Affected keys", issue.keys ? capped(issue.keys) : null],
           ["Assignee", visible(issue.assignee)],
@@ -333,16 +337,22 @@ function AssignDialog(asked: Asked) {
   );
 }
 
+/** Counts the runs of the issue, and those of the last hour, before either are replayed. */
 function ReplayDialog({ project, issue, onClose }: Asked) {
-  const count = useIssueReplay(project, issue.id);
+  const [hour] = useState(() => inHours(-1));
+  const all = useIssueReplay(project, issue.id);
+  const lately = useIssueReplay(project, issue.id);
   const act = useIssueReplay(project, issue.id);
   const say = useToast();
-  const { mutate } = count;
-  useEffect(() => mutate({ dryRun: true }), [mutate]);
-  const found = count.data;
-  const replay = () =>
+  const [countAll, countLately] = [all.mutate, lately.mutate];
+  useEffect(() => {
+    countAll({ dryRun: true });
+    countLately({ dryRun: true, start: hour });
+  }, [countAll, countLately, hour]);
+  const found = all.data;
+  const replay = (start?: string) =>
     act.mutate(
-      { dryRun: false },
+      { dryRun: false, start },
       {
         onSuccess: (done) =>
           say(`${counted(done.count, "run")} queued.${done.more ? " More runs remain: replay again." : ""}`),
@@ -353,15 +363,21 @@ function ReplayDialog({ project, issue, onClose }: Asked) {
     <ActionDialog
       title="Replay the runs of the issue"
       verb={`Replay ${found?.count ?? ""}`}
-      action={{ isPending: act.isPending, error: count.error ?? act.error }}
+      action={{ isPending: act.isPending, error: all.error ?? lately.error ?? act.error }}
       disabled={!found?.count}
-      onSubmit={replay}
+      also={{
+        verb: `Replay ${lately.data?.count ?? ""} of the last hour`,
+        disabled: !lately.data?.count,
+        onClick: () => replay(hour),
+      }}
+      onSubmit={() => replay()}
       onClose={onClose}
     >
-      {count.isPending && <Loading what="the count" />}
+      {all.isPending && <Loading what="the count" />}
       {found && (
         <p>
-          <strong>{found.count.toLocaleString()}</strong> {found.count === 1 ? "run" : "runs"} can be replayed.
+          <strong>{found.count.toLocaleString()}</strong> {found.count === 1 ? "run" : "runs"} can be replayed
+          {lately.data && `, ${lately.data.count.toLocaleString()} of them from the last hour`}.
           {found.skipped > 0 &&
             ` ${found.skipped.toLocaleString()} are skipped: already replayed, or their input is not retained.`}
         </p>

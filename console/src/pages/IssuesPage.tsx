@@ -1,19 +1,29 @@
 import { useMemo } from "react";
 import { Link } from "wouter";
-import { ALL_STATES, ISSUE_FILTERS, type Issue, type IssueFilters, STATES, useIssues } from "../api/issues";
+import {
+  ALL_STATES,
+  ISSUE_FILTERS,
+  type Issue,
+  type IssueFilters,
+  STATES,
+  stateFilter,
+  stateValues,
+  useIssues,
+} from "../api/issues";
 import { type ProjectItem, useProjects } from "../api/projects";
 import { useMore } from "../api/queries";
+import type { System } from "../api/systems";
 import { useOrganisation } from "../app/organisation";
 import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
-import { NoMatch, PlaceChoice, Removable, Typed } from "../components/filters";
+import { NoMatch, PlaceChoice, Several, TimeChoice, Typed } from "../components/filters";
 import { HoursChart, IssueBadge } from "../components/IssueParts";
+import { SystemMark, useSystemsByName } from "../components/Mark";
 import { VirtualList } from "../components/VirtualList";
 import { environmentOf } from "../lib/attention";
-import { useFilters } from "../lib/filters";
+import { useFilters, useResolved } from "../lib/filters";
 import { capped, counted, whatFailed } from "../lib/issues";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
-import { short } from "../lib/time";
 
 const COLUMNS =
   "104px minmax(120px, 1fr) minmax(120px, 1.6fr) minmax(110px, 1fr) 104px 72px 72px minmax(60px, 0.6fr) minmax(60px, 0.6fr) 84px";
@@ -38,8 +48,10 @@ export default function IssuesPage() {
   const { namespace } = useOrganisation();
   const [filters, change] = useFilters(ISSUE_FILTERS);
   const { data: projects = [] } = useProjects();
-  const issues = useIssues(filters);
+  const { start: since } = useResolved(useMemo(() => ({ last: filters.last, start: filters.since }), [filters]));
+  const issues = useIssues(useMemo(() => ({ ...filters, since }), [filters, since]));
   const items = useMemo(() => issues.data?.pages.flatMap((each) => each.items) ?? [], [issues.data]);
+  const systems = useSystemsByName();
   const onEnd = useMore(issues);
   const total = issues.data?.pages[0]?.totalCount;
   return (
@@ -62,7 +74,13 @@ export default function IssuesPage() {
             items={items}
             keyOf={(issue) => issue.id}
             row={(issue, columns) => (
-              <Row issue={issue} columns={columns} projects={projects} namespace={namespace} />
+              <Row
+                issue={issue}
+                columns={columns}
+                projects={projects}
+                namespace={namespace}
+                system={issue.system ? systems.get(issue.system) : undefined}
+              />
             )}
             onEnd={onEnd}
           />
@@ -84,11 +102,13 @@ function Row({
   columns,
   projects,
   namespace,
+  system,
 }: {
   issue: Issue;
   columns: string;
   projects: ProjectItem[];
   namespace: string;
+  system: System | undefined;
 }) {
   const place = environmentOf(projects, issue.environmentId);
   const href = issue.projectId
@@ -103,6 +123,7 @@ function Row({
         {issue.task} <span className="dimmer small">{issue.kind}</span>
       </span>
       <span className="cut" title={visible(issue.message)}>
+        {issue.system && <SystemMark system={system ?? { name: issue.system }} small />}
         {visible(whatFailed(issue))} <span className="dim">{visible(issue.message)}</span>
       </span>
       <span className="cut dim wide">
@@ -134,26 +155,21 @@ function Filters({
   return (
     <search className="filters">
       <PlaceChoice projects={projects} filters={filters} change={change} />
-      <select
-        className="input"
-        aria-label="State"
-        value={filters.state}
-        onChange={(event) => change({ state: event.target.value })}
-      >
-        <option value="">open or regressed</option>
-        {STATES.map((each) => (
-          <option key={each} value={each}>
-            {each}
-          </option>
-        ))}
-        <option value={ALL_STATES}>State: all</option>
-      </select>
+      <Several
+        name="State"
+        value={stateValues(filters.state)}
+        options={STATES}
+        shown={filters.state === ALL_STATES ? "all" : undefined}
+        onChange={(values) => values && change({ state: stateFilter(values) })}
+      />
+      <TimeChoice
+        filters={{ last: filters.last, start: filters.since, end: "" }}
+        change={({ last, start }) => change({ last, since: start })}
+        openEnd
+      />
       <Typed name="Task" value={filters.task} onChange={(task) => change({ task })} />
       <Typed name="System" value={filters.system} onChange={(system) => change({ system })} />
       <Typed name="Assignee" value={filters.assignee} onChange={(assignee) => change({ assignee })} />
-      {filters.since && (
-        <Removable name="since" text={`since: ${short(filters.since)}`} onRemove={() => change({ since: "" })} />
-      )}
     </search>
   );
 }

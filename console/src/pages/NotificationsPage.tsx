@@ -5,7 +5,7 @@ import {
   useChannelDeletion,
   useChannels,
   useChannelTest,
-  useNewChannel,
+  useSavedChannel,
 } from "../api/notifications";
 import { useOrganisation } from "../app/organisation";
 import { ActionDialog } from "../components/ActionDialog";
@@ -50,6 +50,7 @@ function ChannelRow({ channel }: { channel: Channel }) {
   const { canEdit } = useOrganisation();
   const test = useChannelTest(channel.id);
   const [asking, setAsking] = useState(false);
+  const [changing, setChanging] = useState(false);
   const { config } = channel;
   const where = config.url ?? (config.host ? `${config.host} → ${(config.to ?? []).join(", ")}` : undefined);
   return (
@@ -79,11 +80,15 @@ function ChannelRow({ channel }: { channel: Channel }) {
           >
             Send a test
           </button>
+          <button type="button" className="button small" onClick={() => setChanging(true)}>
+            Change…
+          </button>
           <button type="button" className="button small quiet danger" onClick={() => setAsking(true)}>
             Delete…
           </button>
         </div>
       )}
+      {changing && <ChannelDialog channel={channel} onClose={() => setChanging(false)} />}
       {asking && <DeleteDialog channel={channel} onClose={() => setAsking(false)} />}
     </section>
   );
@@ -125,43 +130,71 @@ const FIELDS = {
   password: "",
 };
 
-function ChannelDialog({ onClose }: { onClose: () => void }) {
-  const making = useNewChannel();
-  const [type, setType] = useState<NewChannel["type"]>("slack");
-  const [values, setValues] = useState(FIELDS);
-  const [port, setPort] = useState<number>();
-  const [security, setSecurity] = useState<Security>("starttls");
-  const [signsIn, setSignsIn] = useState(true);
+const KEPT = "Leave it empty to keep the present one";
+
+/** What was entered; what is empty is left out. */
+function given<T extends Record<string, string>>(values: T): Partial<T> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value)) as Partial<T>;
+}
+
+/** Makes a channel, or changes one: a secret that is left empty stays then. */
+function ChannelDialog({ channel, onClose }: { channel?: Channel; onClose: () => void }) {
+  const saving = useSavedChannel(channel?.id);
+  const before = channel?.config;
+  const [type, setType] = useState<NewChannel["type"]>(channel?.type ?? "slack");
+  const [values, setValues] = useState({
+    ...FIELDS,
+    name: channel?.name ?? "",
+    url: before?.url ?? "",
+    host: before?.host ?? "",
+    from: before?.from ?? "",
+    to: before?.to?.join(", ") ?? "",
+    username: before?.username ?? "",
+  });
+  const [port, setPort] = useState<number | undefined>(before?.port ?? undefined);
+  const [security, setSecurity] = useState<Security>(before?.security ?? "starttls");
+  const [signsIn, setSignsIn] = useState(!channel || Boolean(before?.username));
+  /** Whether a secret that is not entered stays. */
+  const keeps = Boolean(channel) && (type !== "email" || Boolean(before?.username));
   const config = (): NewChannel["config"] => {
-    if (type === "slack") return { url: values.url.trim() };
-    if (type === "webhook") return { url: values.url.trim(), secret: values.secret.trim() };
+    if (type === "slack") return given({ url: values.url.trim() });
+    if (type === "webhook") return { url: values.url.trim(), ...given({ secret: values.secret.trim() }) };
     return {
       host: values.host.trim(),
       from: values.from.trim(),
       to: values.to.split(/[\s,;]+/).filter(Boolean),
       security,
       ...(port === undefined ? {} : { port }),
-      ...(signsIn && security !== "none" ? { username: values.username, password: values.password } : {}),
+      ...(signsIn && security !== "none"
+        ? { username: values.username, ...given({ password: values.password }) }
+        : {}),
     };
   };
-  const submit = () => making.mutate({ name: values.name, type, config: config() }, { close: onClose });
-  const problems = problemsOf(making.error);
+  const submit = () => saving.mutate({ name: values.name, type, config: config() }, { close: onClose });
+  const problems = problemsOf(saving.error);
   const field = (name: keyof typeof FIELDS, label: string, kind?: "password" | "url" | "email", hint?: string) => (
     <TextField
       label={label}
       kind={kind}
-      required
-      hint={hint}
+      required={!(keeps && kind === "password")}
+      hint={keeps && kind === "password" ? KEPT : hint}
       problem={problems.get(name === "name" ? name : `config.${name}`)}
       value={values[name]}
       onChange={(value) => setValues({ ...values, [name]: value })}
     />
   );
   return (
-    <ActionDialog title="New channel" verb="Create" action={making} onSubmit={submit} onClose={onClose}>
+    <ActionDialog
+      title={channel ? `Change ${channel.name}` : "New channel"}
+      verb={channel ? "Save" : "Create"}
+      action={saving}
+      onSubmit={submit}
+      onClose={onClose}
+    >
       <SelectField
         label="Type"
         value={type}
+        disabled={Boolean(channel)}
         onChange={(value) => setType(value as NewChannel["type"])}
         options={[
           ["slack", "Slack"],

@@ -18,7 +18,6 @@ import { useNow } from "../lib/time";
 
 const HOUR = 3_600_000;
 const BUCKETS = 24;
-const MOST_DEAD = 200;
 const MOST_ISSUES = 100;
 const MOST_WAITING = 200;
 
@@ -38,9 +37,9 @@ export function OverviewPage() {
   const projects = useProjects();
   const day = useDay();
   const summary = useSummary(day.start, day.end, BUCKETS);
-  const dead = useRuns({ status: "dead" }, { discarded: false, replayed: false, first: MOST_DEAD });
+  const dead = useRuns({ status: "dead" }, { discarded: false, replayed: false, first: 1 });
   const waiting = useRuns({ status: "waiting" }, { first: MOST_WAITING });
-  const issues = useIssues({ since: day.start }, { first: MOST_ISSUES });
+  const issues = useIssues({}, { first: MOST_ISSUES });
   const connections = useConnections();
   const late = useLateSchedules();
   const now = useNow();
@@ -52,7 +51,6 @@ export function OverviewPage() {
       problems(
         {
           projects: projects.data ?? [],
-          dead: letters?.items ?? [],
           issues: open?.items ?? [],
           waiting: retried?.items ?? [],
           connections: connections.data?.pages.flatMap((each) => each.items) ?? [],
@@ -60,7 +58,7 @@ export function OverviewPage() {
         },
         now,
       ),
-    [projects.data, letters, open, retried, connections.data, late.data, now],
+    [projects.data, open, retried, connections.data, late.data, now],
   );
   if (projects.isPending) return <Loading what="the organisation" />;
   if (!projects.data) return <Failure error={projects.error} />;

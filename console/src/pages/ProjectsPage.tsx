@@ -9,6 +9,7 @@ import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
 
 const COLUMNS = "minmax(160px, 1.4fr) minmax(0, 3fr) 110px";
+const NARROW = { columns: "minmax(110px, 1fr) minmax(160px, 1.6fr)", head: ["Name", "Environments"] };
 const STATES = ["draft", "running", "suspended", "error"];
 
 export default function ProjectsPage() {
@@ -63,6 +64,7 @@ export default function ProjectsPage() {
             label="Projects"
             columns={COLUMNS}
             head={["Name", "Environments", "Changed"]}
+            narrow={NARROW}
             items={items}
             keyOf={(each) => each.id}
             row={(each, columns) => (
@@ -83,7 +85,7 @@ export default function ProjectsPage() {
                     </span>
                   ))}
                 </span>
-                <span className="dim">
+                <span className="dim wide">
                   <Time value={each.updatedAt} />
                 </span>
               </Link>

@@ -2,12 +2,10 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { useLogs } from "../api/logs";
 import { useProjects } from "../api/projects";
-import { useReleases } from "../api/releases";
 import { isOver, type RunAttempt, type RunDetail, type RunStep, useRun, useRunAction, useTrace } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
 import { Card, Empty, Facts, Failure, Json, Loading, PageHead, Pre, Time } from "../components/basics";
 import { LogLines } from "../components/LogLines";
-import { releasePath } from "../components/Releases";
 import { ReplayDialog } from "../components/ReplayDialog";
 import { ReplayFromStepDialog, stepName } from "../components/ReplayFromStepDialog";
 import { RunProgress } from "../components/RunProgress";
@@ -15,11 +13,11 @@ import { SignalDialog } from "../components/SignalDialog";
 import { RunBadge } from "../components/status";
 import { Tags } from "../components/Tags";
 import { useToast } from "../components/Toasts";
+import { VersionLink } from "../components/VersionLink";
 import { Waterfall } from "../components/Waterfall";
 import { environmentOf } from "../lib/attention";
 import { changedSearch } from "../lib/filters";
 import { path } from "../lib/links";
-import { releaseOf } from "../lib/releases";
 import { asFilter, type Tag } from "../lib/tags";
 import { visible } from "../lib/text";
 import { between, duration } from "../lib/time";
@@ -173,7 +171,18 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
               </Link>
             ),
           ],
-          ["Version", run.version && <VersionOfRun run={run} project={project} namespace={namespace} />],
+          [
+            "Version",
+            run.version && (
+              <VersionLink
+                key="version"
+                project={project}
+                environmentId={run.environmentId}
+                version={run.version}
+                at={run.queuedAt}
+              />
+            ),
+          ],
           ["Key", run.key && runsOf("key", run.key)],
           ["Tags", run.tags.length > 0 && <Tags tags={run.tags} hrefOf={hrefOf} />],
           ["Progress", run.progress && <RunProgress key="progress" run={run} />],
@@ -193,20 +202,6 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
 }
 
 /** The version whose code ran, with a link to its release. */
-function VersionOfRun({ run, project, namespace }: { run: RunDetail; project: string; namespace: string }) {
-  const { data: projects = [] } = useProjects();
-  const place = environmentOf(projects, run.environmentId);
-  const releases = useReleases(project, place?.environment.id);
-  const release = releaseOf(releases.data?.items ?? [], run);
-  const name = visible(run.version?.name);
-  if (!release || !place) return <>{name}</>;
-  return (
-    <Link className="link" href={releasePath(namespace, project, place.environment.name, release.number)}>
-      {name} (release {release.number})
-    </Link>
-  );
-}
-
 function Attempts({ run }: { run: RunDetail }) {
   return (
     <Card

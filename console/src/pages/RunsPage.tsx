@@ -1,36 +1,38 @@
-import { useMemo, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { type ProjectItem, useProjects } from "../api/projects";
 import { useMore } from "../api/queries";
 import {
-  FAILED,
   isOver,
   KINDS,
-  NOT_ENDED,
   RUN_FILTERS,
   type Run,
   type RunFilters,
+  type Selection,
   STATUSES,
   useRuns,
 } from "../api/runs";
 import { useOrganisation } from "../app/organisation";
 import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
-import { Choice, NoMatch, PlaceChoice, Removable, Typed } from "../components/filters";
+import { Choice, NoMatch, PlaceChoice, Removable, Several, TimeChoice, Typed } from "../components/filters";
 import { ManyRunsDialog } from "../components/ManyRunsDialog";
 import { RunBadge } from "../components/status";
 import { Tags } from "../components/Tags";
 import { VirtualList } from "../components/VirtualList";
 import { environmentOf } from "../lib/attention";
-import { changedSearch, useFilters } from "../lib/filters";
+import { groupsOf, MOST_CHOSEN } from "../lib/chosen";
+import { changedSearch, useFilters, useResolved } from "../lib/filters";
 import { path } from "../lib/links";
 import { progressText } from "../lib/progress";
 import { type Tag, withoutTag, withTag } from "../lib/tags";
 import { visible } from "../lib/text";
-import { between, duration, short } from "../lib/time";
+import { between, duration } from "../lib/time";
 
 const COLUMNS =
   "150px minmax(110px, 1fr) minmax(110px, 1fr) minmax(100px, 1.3fr) minmax(0, 1.4fr) minmax(50px, 0.5fr) 64px 66px 84px";
 const HEAD = ["Status", "Task", "Where", "Tags", "Error", "User", "Attempt", "Took", "Queued"];
+/** The check box. */
+const PICK = "20px ";
 const TAGS_COLUMN = 4;
 const MOST_TAGS = 2;
 /** In a small window: what ran, and why it failed. */
@@ -39,11 +41,18 @@ const NARROW = {
   head: ["Status", "Task", "Error", "Queued"],
 };
 
+/** The same with a check box. */
+const NARROW_PICK = { columns: PICK + NARROW.columns, head: ["", ...NARROW.head] };
+const NOBODY: ProjectItem[] = [];
+
 export default function RunsPage() {
   const organisation = useOrganisation();
-  const [filters, change] = useFilters(RUN_FILTERS);
-  const { data: projects = [] } = useProjects();
+  const [given, change] = useFilters(RUN_FILTERS);
+  const filters = useResolved(given);
+  const { data: projects = NOBODY } = useProjects();
   const runs = useRuns(filters);
+  const [chosen, choose, chooseNone] = useChosen(filters);
+  const pick = organisation.canEdit ? PICK : "";
   const items = useMemo(() => runs.data?.pages.flatMap((each) => each.items) ?? [], [runs.data]);
   const onEnd = useMore(runs);
   const total = runs.data?.pages[0]?.totalCount;
@@ -57,33 +66,36 @@ export default function RunsPage() {
             : `${total.toLocaleString()} ${total === 1 ? "run" : "runs"}, the newest first`
         }
       >
-        {organisation.canEdit && <ManyActions filters={filters} />}
+        {organisation.canEdit && (
+          <ManyActions filters={filters} chosen={chosen} projects={projects} onDone={chooseNone} />
+        )}
       </PageHead>
-      <Filters filters={filters} change={change} projects={projects} />
+      <Filters filters={given} change={change} projects={projects} />
       <Failure error={runs.error} />
       <div className="card">
         {runs.isPending ? (
           <Loading what="runs" />
         ) : items.length === 0 ? (
           <NoRuns
-            filtered={Object.values(filters).some(Boolean)}
+            filtered={Object.values(given).some(Boolean)}
             onClear={() => change(Object.fromEntries(RUN_FILTERS.map((each) => [each, ""])))}
           />
         ) : (
           <VirtualList
             label="Runs"
-            columns={COLUMNS}
-            head={HEAD}
-            narrow={NARROW}
+            columns={pick + COLUMNS}
+            head={pick ? ["", ...HEAD] : HEAD}
+            narrow={pick ? NARROW_PICK : NARROW}
             items={items}
-            keyOf={(run) => `${run.environmentId}/${run.id}`}
+            keyOf={keyOf}
             row={(run, columns) => (
               <Row
                 run={run}
                 columns={columns}
                 projects={projects}
                 namespace={organisation.namespace}
-                filters={filters}
+                filters={given}
+                choice={pick ? <Choosing run={run} columns={columns} chosen={chosen} choose={choose} /> : undefined}
               />
             )}
             onEnd={onEnd}
@@ -100,12 +112,15 @@ function Row({
   projects,
   namespace,
   filters,
+  choice,
 }: {
   run: Run;
   columns: string;
   projects: ProjectItem[];
   namespace: string;
   filters: RunFilters;
+  /** The check box, where the run can be chosen. */
+  choice?: ReactNode;
 }) {
   const place = environmentOf(projects, run.environmentId);
   const href = place ? path(namespace, "projects", place.project.id, "runs", run.id) : `/${namespace}/runs`;
@@ -114,6 +129,7 @@ function Row({
     `${path(namespace, "runs")}?${changedSearch("", { ...filters, tag: withTag(filters.tag, tag) })}`;
   const row = (
     <Link className="tr" href={href} style={{ gridTemplateColumns: columns }}>
+      {choice && <span />}
       <span>
         <RunBadge status={run.status} />
         {(run.replayedBy || run.replayOf) && (
@@ -142,16 +158,71 @@ function Row({
       </span>
     </Link>
   );
-  if (run.tags.length === 0) return row;
   return (
     <>
       {row}
-      <div className="tr beside wide" style={{ gridTemplateColumns: columns }}>
-        <span style={{ gridColumn: TAGS_COLUMN }}>
-          <Tags tags={run.tags} most={MOST_TAGS} hrefOf={hrefOf} />
-        </span>
-      </div>
+      {choice}
+      {run.tags.length > 0 && (
+        <div className="tr beside wide" style={{ gridTemplateColumns: columns }}>
+          <span style={{ gridColumn: choice ? TAGS_COLUMN + 1 : TAGS_COLUMN }}>
+            <Tags tags={run.tags} most={MOST_TAGS} hrefOf={hrefOf} />
+          </span>
+        </div>
+      )}
     </>
+  );
+}
+
+type Chosen = ReadonlyMap<string, Run>;
+const NONE: Chosen = new Map();
+
+/** The runs whose boxes are checked: they are forgotten with the list that showed them. */
+function useChosen(filters: RunFilters): [Chosen, (run: Run) => void, () => void] {
+  const [chosen, setChosen] = useState(NONE);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other filters are another list
+  useEffect(() => setChosen(NONE), [filters]);
+  const choose = useCallback(
+    (run: Run) =>
+      setChosen((before) => {
+        const after = new Map(before);
+        if (!after.delete(keyOf(run))) after.set(keyOf(run), run);
+        return after;
+      }),
+    [],
+  );
+  const chooseNone = useCallback(() => setChosen(NONE), []);
+  return [chosen, choose, chooseNone];
+}
+
+function keyOf(run: Run): string {
+  return `${run.environmentId}/${run.id}`;
+}
+
+/** The check box of a run, beside the link that is its row. */
+function Choosing({
+  run,
+  columns,
+  chosen,
+  choose,
+}: {
+  run: Run;
+  columns: string;
+  chosen: Chosen;
+  choose: (run: Run) => void;
+}) {
+  const isChosen = chosen.has(keyOf(run));
+  return (
+    <div className="tr beside" style={{ gridTemplateColumns: columns }}>
+      <label className="pick">
+        <input
+          type="checkbox"
+          aria-label={`Choose the run ${run.id} of ${run.task}`}
+          checked={isChosen}
+          disabled={!isChosen && chosen.size >= MOST_CHOSEN}
+          onChange={() => choose(run)}
+        />
+      </label>
+    </div>
   );
 }
 
@@ -161,16 +232,8 @@ function Filters({ filters, change, projects }: { filters: RunFilters; change: C
   return (
     <search className="filters">
       <PlaceChoice projects={projects} filters={filters} change={change} />
-      <Choice
-        name="Status"
-        value={filters.status}
-        options={[
-          ...STATUSES.map((each): [string, string] => [each, each]),
-          [FAILED, "failed or dead"],
-          [NOT_ENDED, "not ended"],
-        ]}
-        onChange={(status) => change({ status })}
-      />
+      <Several name="Status" value={filters.status} options={STATUSES} onChange={(status) => change({ status })} />
+      <TimeChoice filters={filters} change={change} />
       <Choice
         name="Kind"
         value={filters.kind}
@@ -199,13 +262,13 @@ function Filters({ filters, change, projects }: { filters: RunFilters; change: C
           onRemove={() => change({ tag: withoutTag(filters.tag, each) })}
         />
       ))}
-      {(["version", "key", "issue", "start", "end"] as const)
+      {(["version", "key", "issue"] as const)
         .filter((each) => filters[each])
         .map((each) => (
           <Removable
             key={each}
             name={each}
-            text={`${each}: ${each === "start" || each === "end" ? short(filters[each]) : filters[each]}`}
+            text={`${each}: ${filters[each]}`}
             onRemove={() => change({ [each]: "" })}
           />
         ))}
@@ -228,19 +291,53 @@ function NoRuns({ filtered, onClear }: { filtered: boolean; onClear: () => void 
   return <NoMatch what="runs" onClear={onClear} />;
 }
 
-function ManyActions({ filters }: { filters: RunFilters }) {
-  const [verb, setVerb] = useState<"replay" | "cancel">();
+/** Acts on the chosen runs, or on all that match. */
+function ManyActions({
+  filters,
+  chosen,
+  projects,
+  onDone,
+}: {
+  filters: RunFilters;
+  chosen: Chosen;
+  projects: ProjectItem[];
+  onDone: () => void;
+}) {
+  const [asked, setAsked] = useState<{ verb: "replay" | "cancel"; selections: Selection[] }>();
   const enough = Boolean(filters.project) && RUN_FILTERS.some((each) => each !== "project" && filters[each]);
-  const title = enough ? undefined : "Choose a project and one more filter first";
+  const title = enough ? undefined : "Choose runs, or a project and one more filter first";
+  const ask = (verb: "replay" | "cancel") =>
+    setAsked({
+      verb,
+      selections:
+        chosen.size === 0
+          ? [{ filters }]
+          : groupsOf(chosen.values(), projects).map(({ project, environment, ids }) => ({
+              filters: { project, environment },
+              ids,
+            })),
+    });
+  const what = chosen.size > 0 ? `${chosen.size} chosen` : "these";
   return (
     <>
-      <button type="button" className="button" disabled={!enough} title={title} onClick={() => setVerb("replay")}>
-        Replay these…
-      </button>
-      <button type="button" className="button" disabled={!enough} title={title} onClick={() => setVerb("cancel")}>
-        Cancel these…
-      </button>
-      {verb && <ManyRunsDialog verb={verb} filters={filters} onClose={() => setVerb(undefined)} />}
+      {chosen.size > 0 && (
+        <button type="button" className="button quiet" onClick={onDone}>
+          Choose none
+        </button>
+      )}
+      {(["replay", "cancel"] as const).map((verb) => (
+        <button
+          key={verb}
+          type="button"
+          className="button"
+          disabled={!enough && chosen.size === 0}
+          title={chosen.size > 0 ? undefined : title}
+          onClick={() => ask(verb)}
+        >
+          {verb === "replay" ? "Replay" : "Cancel"} {what}…
+        </button>
+      ))}
+      {asked && <ManyRunsDialog {...asked} onDone={onDone} onClose={() => setAsked(undefined)} />}
     </>
   );
 }

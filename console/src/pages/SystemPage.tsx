@@ -5,6 +5,7 @@ import { useOrganisation } from "../app/organisation";
 import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Card, Facts, Failure, Loading, PageHead } from "../components/basics";
 import { ChangesCard, OwnedNote } from "../components/Changes";
+import { SystemMark } from "../components/Mark";
 import { NewConnectionDialog } from "../components/NewConnectionDialog";
 import { SchemeDeletionDialog, SchemeDialog } from "../components/SchemeForm";
 import { idOf, nameOf, planOf } from "../lib/credentials";
@@ -29,6 +30,7 @@ export default function SystemPage({ system }: { system: string }) {
     <>
       <PageHead
         title={data.name}
+        mark={<SystemMark system={data} />}
         crumbs={<Link href={`/${namespace}/systems`}>Systems and connectors</Link>}
         sub={visible(data.domain)}
       >

@@ -5,6 +5,7 @@ import { useOrganisation } from "../app/organisation";
 import { ActionDialog } from "../components/ActionDialog";
 import { Badge, Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
 import { FoundOperations } from "../components/FoundOperations";
+import { SystemMark } from "../components/Mark";
 import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
 import { visible } from "../lib/text";
@@ -20,19 +21,19 @@ export default function SystemsPage() {
   return (
     <>
       <PageHead title="Systems and connectors" sub="The systems that your integrations call">
-        <Link className="button" href={path(namespace, "catalogue")}>
-          Catalogue
-        </Link>
         {canAdminister && (
           <>
             <button type="button" className="button" onClick={() => setImporting(true)}>
               Import…
             </button>
-            <Link className="button primary" href={path(namespace, "new-system")}>
-              New system
+            <Link className="button" href={path(namespace, "new-system")}>
+              New system by form
             </Link>
           </>
         )}
+        <Link className="button primary" href={path(namespace, "catalogue")}>
+          {canAdminister ? "Add from the catalogue" : "Catalogue"}
+        </Link>
       </PageHead>
       <search className="filters">
         <input
@@ -52,6 +53,13 @@ export default function SystemsPage() {
           {systems.data && items.length === 0 && (
             <Empty
               title={filters.search ? "No systems match these filters" : "No system"}
+              action={
+                !filters.search && (
+                  <Link className="button primary" href={path(namespace, "catalogue")}>
+                    Choose a provider
+                  </Link>
+                )
+              }
               commands={filters.search ? [] : ["tieline systems search"]}
             >
               {filters.search
@@ -107,6 +115,7 @@ function SystemRow({ system }: { system: System }) {
   const { namespace } = useOrganisation();
   return (
     <Link className="problem" href={path(namespace, "systems", system.id)}>
+      <SystemMark system={system} />
       <div className="grow">
         <strong>{system.name}</strong>
         <div className="dim cut">{visible(system.templateBaseUrl || system.domain)}</div>

@@ -12,6 +12,7 @@ import { path } from "../lib/links";
 import { visible } from "../lib/text";
 
 const COLUMNS = "minmax(160px, 1.2fr) minmax(160px, 1.2fr) 110px";
+const NARROW = { columns: "minmax(110px, 1fr) minmax(120px, 1fr)", head: ["Name", "ID in your application"] };
 
 export default function UsersPage() {
   const { namespace, canEdit } = useOrganisation();
@@ -59,6 +60,7 @@ export default function UsersPage() {
             label="Users"
             columns={COLUMNS}
             head={["Name", "ID in your application", "Made"]}
+            narrow={NARROW}
             items={items}
             keyOf={(each) => each.id}
             onEnd={onEnd}
@@ -70,7 +72,7 @@ export default function UsersPage() {
               >
                 <span className="cut">{visible(each.displayName || each.externalId)}</span>
                 <span className="cut dim mono">{visible(each.externalId)}</span>
-                <span className="dim">
+                <span className="dim wide">
                   <Time value={each.createdAt} />
                 </span>
               </Link>

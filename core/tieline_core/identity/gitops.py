@@ -1,7 +1,9 @@
 """GitOps tools, by the labels and annotations of the objects that they apply."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from tieline_core.identity.display_names import cleaned
 from tieline_core.objects import ObjectView
@@ -12,6 +14,10 @@ _FLUX = (
 )
 _ARGO = "argocd"
 _MAX_NAME = 253
+MAX_REPOSITORY = 2048
+REPOSITORY = "tieline.dev/source-repository"
+"""The annotation of a Project with the URL of the repository that it is in."""
+_SCP = re.compile(r"[\w.-]+@[\w.-]+:[\w./~-]+", re.ASCII)
 
 
 def is_gitops(manager: str) -> bool:
@@ -44,6 +50,32 @@ def applied_by(obj: ObjectView) -> str:
     """
     managers = (*(name for name, _, _ in _FLUX), _ARGO)
     return next((found for one in managers if (found := source_of(obj, one))), "")
+
+
+def repository_of(text: object) -> str:
+    """The URL of a repository without credentials; empty for what is none.
+
+    >>> repository_of("https://bot:secret@git.example/acme/shop.git?token=1")
+    'https://git.example/acme/shop.git'
+    >>> repository_of("git@git.example:acme/shop.git")
+    'git@git.example:acme/shop.git'
+    >>> repository_of("javascript:alert(1)")
+    ''
+    """
+    if not isinstance(text, str) or len(text) > MAX_REPOSITORY or cleaned(text) != text:
+        return ""
+    if _SCP.fullmatch(text):
+        return text
+    try:
+        parts = urlsplit(text)
+        if parts.scheme not in _SCHEMES or not parts.hostname:
+            return ""
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+_SCHEMES = frozenset(("https", "http", "ssh", "oci"))
 
 
 def _argo_application(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:

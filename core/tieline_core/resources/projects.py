@@ -377,6 +377,8 @@ class SourceStatus(Shape):
     """The folder in it."""
     digest: Digest
     """SHA-256 over the names and contents of the project's files."""
+    repository: Annotated[str, StringConstraints(max_length=2048)] = ""
+    """The URL of the source, without credentials."""
 
 
 class ProjectStatus(Status):

@@ -65,7 +65,11 @@ class ArtifactFiles:
             raise
         digest = await self._digest(project, artifact, reference.path, then)
         return SourceStatus(
-            revision=artifact.revision, artifact=artifact.digest, path=reference.path, digest=digest
+            revision=artifact.revision,
+            artifact=artifact.digest,
+            path=reference.path,
+            digest=digest,
+            repository=artifact.repository,
         )
 
     async def files(self, project: Project, reference: SourceReference) -> dict[str, bytes]:

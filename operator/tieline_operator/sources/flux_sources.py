@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from tieline_core.identity.gitops import repository_of
 from tieline_core.kubernetes import Change, Informer, Kube, Resource
 from tieline_core.objects import Object
 from tieline_core.project_files.config_maps import FilesMissing
@@ -39,6 +40,8 @@ class Artifact:
     digest: str
     """Of the tar.gz, with its algorithm: ``sha256:…``."""
     revision: str
+    repository: str = ""
+    """The URL of the source without credentials."""
 
 
 class FluxSources:
@@ -75,7 +78,12 @@ class FluxSources:
         url, digest = artifact.get("url"), artifact.get("digest")
         if not isinstance(url, str) or not isinstance(digest, str):
             raise _nothing_served(what, found)
-        return Artifact(url=url, digest=digest[:256], revision=str(artifact.get("revision", ""))[:1024])
+        return Artifact(
+            url=url,
+            digest=digest[:256],
+            revision=str(artifact.get("revision", ""))[:1024],
+            repository=repository_of((found.get("spec") or {}).get("url")),
+        )
 
     async def close(self) -> None:
         """Ends all watches."""

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.console.conftest import People
-from tests.e2e.console.stage import Stage
+from tests.e2e.console.stage import CODE, Stage
 from tests.e2e.console.test_roles_at_keycloak import new_connection
 from tests.harness.cluster.deployed_platform import Platform
 from tests.harness.cluster.kubectl import an_organisation
@@ -29,11 +29,12 @@ WHO = re.compile("person-|admin")
 COUNTER = """
 if (!window.countsClicks) {
   window.countsClicks = true;
-  const count = (event) => {
-    if (event.isTrusted) sessionStorage.clicks = Number(sessionStorage.clicks ?? 0) + 1;
+  const count = () => {
+    sessionStorage.clicks = Number(sessionStorage.clicks ?? 0) + 1;
   };
-  addEventListener("click", count, true);
-  addEventListener("change", (event) => event.target.tagName === "SELECT" && count(event), true);
+  addEventListener("click", (event) => event.isTrusted && count(), true);
+  // Playwright chooses an option by an event of its own, which is not trusted.
+  addEventListener("change", (event) => event.target.tagName === "SELECT" && count(), true);
 }
 """
 
@@ -76,15 +77,30 @@ def test_why_an_order_failed_and_what_the_other_system_answered(people: People, 
 
 
 def test_which_version_runs_who_released_it_and_what_changed(people: People, stage: Stage) -> None:
+    files = [{"filename": "main.py", "content": f"{CODE}\n# Of the ten questions\n"}]
+    body = {"files": files, "versionName": "of the questions"}
+    assert stage.rest("PUT", f"/projects/{stage.project}/deploy?project_env=staging", body).status == 200
+    stage.runs("staging", "of the questions")
     with counted(people.viewer) as ann:
         ann.region("Projects").get_by_role("link", name="Order sync").click()
-        expect(ann.region("Environment staging").locator(".version")).not_to_be_empty()
+        expect(ann.region("Environment staging").locator(".version")).to_contain_text("of the questions")
         releases = ann.region("Releases")
         ann.page.get_by_label("Environment of the releases").select_option("staging")
         expect(releases.get_by_role("link").first).to_contain_text(WHO)
         releases.get_by_role("link").first.click()
         expect(ann.region("About")).to_contain_text(WHO)
-        expect(ann.region("What changed")).to_be_visible()
+        expect(ann.region("What changed")).to_contain_text("# Of the ten questions")
+        expect(ann.region("What changed").get_by_role("link", name="since release")).to_be_visible()
+
+
+def test_since_which_release_it_fails(people: People, failed: str) -> None:
+    with counted(people.viewer) as ann:
+        ann.region("Needs attention").get_by_role("link", name="order.created: Shop answered 503").click()
+        since = ann.region("About").get_by_role("link", name=re.compile(r"\(release \d+\)$")).first
+        number = (since.inner_text().rpartition(" ")[2]).removesuffix(")")
+        since.click()
+        expect(ann.page.get_by_role("heading", level=1)).to_have_text(f"Release {number} of staging")
+        expect(ann.region("About")).to_contain_text(WHO)
 
 
 def test_the_failed_runs_of_the_last_hour_are_replayed(people: People, stage: Stage, failed: str) -> None:
@@ -92,7 +108,9 @@ def test_the_failed_runs_of_the_last_hour_are_replayed(people: People, stage: St
     with counted(people.editor) as ann:
         ann.region("Needs attention").get_by_role("link", name="order.created: Shop answered 503").click()
         ann.button("Replay…").click()
-        ann.page.get_by_role("dialog").get_by_role("button", name=re.compile(r"^Replay \d+$")).click()
+        ann.page.get_by_role("dialog").get_by_role(
+            "button", name=re.compile(r"^Replay \d+ of the last hour$")
+        ).click()
         expect(ann.page.get_by_role("dialog")).to_have_count(0)
     eventually("the order in the shop", lambda: stage.booked("order-11"))
 
@@ -121,7 +139,7 @@ def test_when_the_next_schedule_runs(people: People) -> None:
 
 def test_a_key_is_rotated(people: People) -> None:
     new_connection(people.editor, "Key to rotate", "spare · shop.example", **{"Key (sent as X-Key)": "old"})
-    with counted(people.editor, most=BUDGET + 1) as ann:
+    with counted(people.editor) as ann:
         ann.page.keyboard.press("Control+k")
         ann.page.keyboard.type("Key to rotate")
         ann.page.get_by_role("dialog").get_by_role("option").filter(has_text="Connection").first.click()

@@ -5,6 +5,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from tests.harness.console.built import CONSOLE
+from tests.harness.console.chromium import SIZE
 
 COLOURS = ("color-contrast", "link-in-text-block")
 """The rules that depend on the colour scheme."""
@@ -32,3 +33,20 @@ def findings_in_both_schemes(page: Page) -> list[str]:
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         found += [f"{scheme}: {one}" for one in findings(page, rules)]
     return found
+
+
+def findings_at_twice_the_size(page: Page) -> list[str]:
+    """What axe finds at 200 % zoom in the dark scheme, and whether the page is too wide then."""
+    size = page.viewport_size or SIZE
+    # A browser at 200 % shows a page of half the size.
+    page.set_viewport_size({"width": size["width"] // 2, "height": size["height"] // 2})
+    page.emulate_media(color_scheme="dark")
+    wide = int(page.evaluate(_WIDE))
+    found = [f"at 200 % it is {wide} pixels too wide"] if wide > 0 else []
+    found += [f"at 200 %, dark: {one}" for one in findings(page)]
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(size)
+    return found
+
+
+_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -119,6 +119,8 @@ def test_a_replay_counts_first(server: Server, tieline: Tieline) -> None:
     assert sent(server) == ("POST", f"{PATH}/replay", {"dryRun": True})
     assert "Replayed 70" in run(tieline, "replay", ISSUE, "--yes")
     assert sent(server) == ("POST", f"{PATH}/replay", None)
+    assert "Replayed 70" in run(tieline, "replay", ISSUE, "--since", "2026-11-25T12:00:00Z", "--yes")
+    assert sent(server) == ("POST", f"{PATH}/replay", {"start": "2026-11-25T12:00:00.000Z"})
 
 
 def test_a_chart_shows_what_few_and_many_are() -> None:

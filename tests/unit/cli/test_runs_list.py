@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.cli.hostile_server import ID, ORGANISATION, Server, Tieline
 
+SECOND = f"{ID[:-1]}Z"
 TIME = "2026-11-25T12:00:00.000Z"
 RUN = {"id": ID, "kind": "event", "task": "order.created", "status": "dead", "attempt": 1, "queuedAt": TIME}
 
@@ -123,6 +124,19 @@ def test_many_runs_are_chosen_by_tag(server: Server, tieline: Tieline, runs: lis
         {"tag": ["order:N-1101"], "dryRun": True},
         {"tag": ["order:N-1101"]},
     ]
+
+
+@pytest.mark.parametrize("action", ["replay", "cancel", "discard"])
+def test_many_runs_are_chosen_by_their_ids(
+    server: Server, tieline: Tieline, runs: list[dict[str, Any]], action: str
+) -> None:
+    found, counted = server.answer, {"count": 2, "skipped": 0, "more": False}
+    server.answer = lambda path: (202, counted, {}) if path.endswith(action) else found(path)
+    command = ("runs", action, "--project", "orders", "--id", ID, "--id", SECOND, "--yes")
+    code, _, errors = tieline(*command)
+    assert code == 0, errors
+    assert json.loads(server.bodies[-1]) == {"ids": [ID, SECOND]}
+    assert tieline("runs", action, ID, "--project", "orders", "--id", SECOND)[0] == 2
 
 
 @pytest.mark.parametrize("command", [("replay",), ("runs", "replay")])

@@ -199,7 +199,11 @@ def _conditions(
     ):
         if expected is not None:
             add(condition if expected else f"not ({condition})")
-    for column, values_of in (("status", wanted.statuses), ("version", wanted.versions)):
+    for column, values_of in (
+        ("runs.id", wanted.ids),
+        ("status", wanted.statuses),
+        ("version", wanted.versions),
+    ):
         if values_of is not None:
             add(f"{column} in ({', '.join('?' * len(values_of))})", *values_of)
     if wanted.actionable:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from tieline.cli.commands.run_filters import KindOption, TaskOption
+from tieline.cli.commands.run_filters import KindOption, SinceOption, TaskOption
 from tieline.cli.exit_codes import UsageError
 from tieline.cli.option_groups import Commands
 from tieline.cli.options import (
@@ -247,6 +247,7 @@ def assign(
 def replay(
     issue: IssueArgument,
     *,
+    since: SinceOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only count the runs that would be replayed.")
     ] = False,
@@ -257,13 +258,14 @@ def replay(
     """Replay the runs of an issue that have not been replayed yet."""
     remote = platform.client()
     path = f"{_path(remote, where, issue)}/replay"
-    counted = remote.request("POST", path, body={"dryRun": True})
+    chosen = {"start": moment(since)} if since else {}
+    counted = remote.request("POST", path, body={**chosen, "dryRun": True})
     question = f"Replay {counted['count']}{'+' if counted.get('more') else ''} runs"
     if dry_run or not counted["count"]:
         say(f"{question} ({counted.get('skipped', 0)} others of the issue would be skipped)")
         return
     confirm(f"{question}?", yes=yes)
-    answer = remote.request("POST", path, read_seconds=300)
+    answer = remote.request("POST", path, body=chosen or None, read_seconds=300)
     say(f"Replayed {answer['count']} runs ({answer.get('skipped', 0)} skipped)")
     if answer.get("more"):
         note("There are more runs: use `tieline replay --issue` with an earlier --until")

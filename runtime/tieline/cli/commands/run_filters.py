@@ -43,7 +43,10 @@ FindOption = Annotated[
     ),
 ]
 KeyOption = Annotated[str | None, typer.Option("--key", help="The event's key.")]
-
+ChosenOption = Annotated[
+    list[str] | None,
+    typer.Option("--id", metavar="RUN", help="The run with this id; several times for several, at most 100."),
+]
 IssueOption = Annotated[
     str | None, typer.Option("--issue", metavar="ID", help="Failed runs of this issue, by its id.")
 ]
@@ -65,10 +68,16 @@ class RunFilters:
     issue: IssueOption = None
 
     def query(
-        self, environment: str | None, *, status: list[str] | None = None, version: str | None = None
+        self,
+        environment: str | None,
+        *,
+        status: list[str] | None = None,
+        version: str | None = None,
+        ids: list[str] | None = None,
     ) -> dict[str, Any]:
         """The filters as the API takes them. Raises UsageError."""
         return {
+            "ids": ids or None,
             "project_env": environment,
             "status": status or None,
             "kind": self.kind,

@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from tieline.cli.commands.run_filters import (
+    ChosenOption,
     RunArgument,
     RunFilters,
     StatusOption,
@@ -188,6 +189,7 @@ def cancel_runs(
     ] = None,
     *,
     where: InEnvironment,
+    chosen: ChosenOption = None,
     status: StatusOption = None,
     fits: RunFilters,
     dry_run: DryRunOption = False,
@@ -196,7 +198,7 @@ def cancel_runs(
 ) -> None:
     """Cancel a run, or all that fit the filters."""
     remote = platform.client()
-    filters = fits.query(where.environment, status=status)
+    filters = fits.query(where.environment, status=status, ids=chosen)
     _act(remote, where.project_id(remote), run, "cancel", filters, dry_run=dry_run, yes=yes)
 
 
@@ -245,6 +247,7 @@ def discard_runs(
     ] = None,
     *,
     where: InEnvironment,
+    chosen: ChosenOption = None,
     status: StatusOption = None,
     fits: RunFilters,
     dry_run: DryRunOption = False,
@@ -253,7 +256,7 @@ def discard_runs(
 ) -> None:
     """Delete the dead letter of a run, or of all that fit the filters."""
     remote = platform.client()
-    filters = fits.query(where.environment, status=status)
+    filters = fits.query(where.environment, status=status, ids=chosen)
     _act(remote, where.project_id(remote), run, "discard", filters, dry_run=dry_run, yes=yes)
 
 
@@ -276,6 +279,7 @@ def replay(
             help="Begin at this step, with the recorded results before it: NAME, or NAME#2 for the second of a name.",
         ),
     ] = None,
+    chosen: ChosenOption = None,
     status: StatusOption = None,
     version: VersionOption = None,
     fits: RunFilters,
@@ -285,7 +289,7 @@ def replay(
 ) -> None:
     """Run a run again, or all that fit the filters, such as `--status dead`."""
     remote = platform.client()
-    filters = fits.query(where.environment, status=status, version=version)
+    filters = fits.query(where.environment, status=status, version=version, ids=chosen)
     body = None
     if payload is not None:
         if run is None:

@@ -71,6 +71,7 @@ class FilesManager(Strict):
     manager: str
     path: str
     revision: str | None = None
+    repository: str | None = None
     advice: str
 
 

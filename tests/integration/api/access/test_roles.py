@@ -47,9 +47,9 @@ MAY = {
         updateIssue replayIssue
         runScheduler updateScheduler
         setStoreValue deleteStoreValue setStoreValueInOrganisation deleteStoreValueInOrganisation
-        createNotificationChannel testNotificationChannel deleteNotificationChannel
-        createNotification deleteNotification
-        createNotificationOfProject deleteNotificationOfProject
+        createNotificationChannel updateNotificationChannel testNotificationChannel deleteNotificationChannel
+        createNotification updateNotification deleteNotification
+        createNotificationOfProject updateNotificationOfProject deleteNotificationOfProject
         createConnectSession listConnectSessions getConnectSession revokeConnectSession
         cloneProject patchFiles validateProject createVersion createEnvironment cloneEnvironment
         testConnection proxyGet proxyHead proxyOptions proxyPost proxyPut proxyPatch proxyDelete

@@ -39,15 +39,24 @@ SHOP_INPUT = {
     "pattern": "^[a-z0-9][a-z0-9-]*$",
     "suffix": ".shop.example",
 }
+DOT = "data:image/png;base64," + (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+"""A picture of one pixel."""
 BRAND = {
     "name": "Acme Hub",
+    "logo": DOT,
     "colours": {"accent": "#0b5d3b"},
     "texts": {
         "de": {"title": "Ihre Werkzeuge"},
         "fr": {"title": "Vos outils", "connect": "Connecter {system}", "where": "Où le trouver ?"},
     },
     "systems": {
-        "shop.example": {"name": "The Shop", "purpose": {"en": "Reads your orders", "de": "Liest Aufträge"}}
+        "shop.example": {
+            "name": "The Shop",
+            "logo": DOT,
+            "purpose": {"en": "Reads your orders", "de": "Liest Aufträge"},
+        }
     },
 }
 

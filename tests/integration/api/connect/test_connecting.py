@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.harness.console.axe import findings
+from tests.harness.console.axe import findings, findings_at_twice_the_size, findings_in_both_schemes
 from tests.harness.console.chromium import open_context
 from tests.integration.api.connect.conftest import FAR_HOST, Scene
 from tests.integration.api.connect.product import GOOD_KEY
@@ -24,6 +24,17 @@ def test_a_user_sees_whose_account_it_is_and_what_each_system_is_for(scene: Scen
     expect(page.get_by_text("Reads your orders").first).to_be_visible()
     assert made["token"] not in page.url
     assert "#" not in page.url
+
+
+def test_the_logos_of_the_brand_and_of_its_systems_are_shown(scene: Scene, page: Page) -> None:
+    page.goto(scene.begin(templates=only(scene, scene.key))["url"])
+    expect(page.get_by_role("heading", name="The Shop")).to_be_visible()
+    for place in ("header", "article"):
+        logo = page.locator(place).locator("img")
+        expect(logo).to_have_count(1)
+        expect(logo).to_be_visible()
+        expect(logo).to_have_js_property("naturalWidth", 1)
+    expect(page.locator("article .mark")).to_have_count(0)
 
 
 def only(scene: Scene, template: dict[str, str]) -> tuple[str, ...]:
@@ -78,7 +89,7 @@ def test_a_user_enters_a_key_and_settings_and_disconnects(scene: Scene, page: Pa
     page.goto(made["url"])
     page.get_by_role("button", name="Connect The Shop").click()
     page.get_by_label("Key or secret").fill("k3y")
-    assert findings(page) == []
+    assert [*findings_in_both_schemes(page), *findings_at_twice_the_size(page)] == []
     page.get_by_role("button", name="Connect The Shop").click()
     expect(page.get_by_text("Saved, and not tested yet", exact=True)).to_be_visible()
     page.get_by_label("Region").select_option("eu")
@@ -127,7 +138,7 @@ def test_the_page_is_accessible_and_speaks_the_readers_language(
     expect(page.get_by_role("heading", level=1)).to_have_text("Ihre Werkzeuge")
     expect(page.get_by_text("Liest Aufträge").first).to_be_visible()
     assert page.locator("html").get_attribute("lang") == "de"
-    assert findings(page) == []
+    assert [*findings_in_both_schemes(page), *findings_at_twice_the_size(page)] == []
     german.close()
 
 
@@ -221,5 +232,5 @@ def test_the_catalogue_says_where_to_find_a_key_in_a_third_language_of_the_brand
     )
     # What the brand does not say in French is in English.
     expect(page.get_by_label("Key or secret")).to_be_visible()
-    assert findings(page) == []
+    assert [*findings(page), *findings_at_twice_the_size(page)] == []
     french.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.harness.console.axe import findings_in_both_schemes
+from tests.harness.console.axe import findings_at_twice_the_size, findings_in_both_schemes
 
 
 @dataclass
@@ -44,6 +44,18 @@ class Person:
     def main(self) -> Locator:
         return self.page.get_by_role("main")
 
-    def finds_it_accessible(self) -> None:
+    def toggles(self, name: str, *options: str) -> None:
+        """Checks options of a filter that takes several, or unchecks them."""
+        group = self.main.locator("details", has=self.page.locator("summary", has_text=f"{name}:"))
+        group.locator("summary").click()
+        for option in options:
+            group.get_by_label(option, exact=True).click()
+        self.page.keyboard.press("Escape")
+        expect(group.get_by_role("checkbox")).to_have_count(0)
+
+    def finds_it_accessible(self, *, zoomed: bool = False) -> None:
+        """In both schemes; dialogs, and what is to be ``zoomed``, at twice the size too."""
         found = findings_in_both_schemes(self.page)
+        if zoomed or self.page.locator("dialog[open]").count():
+            found += findings_at_twice_the_size(self.page)
         assert not found, "\n".join(found)

@@ -222,7 +222,10 @@ def test_files_that_others_own_are_read_only_with_the_reason(
         "kind": "Project",
         "metadata": {
             "name": name,
-            "annotations": {"argocd.argoproj.io/tracking-id": "acme-apps:tieline.dev/Project:acme/x"},
+            "annotations": {
+                "argocd.argoproj.io/tracking-id": "acme-apps:tieline.dev/Project:acme/x",
+                "tieline.dev/source-repository": "https://git.example/acme/apps",
+            },
         },
         "spec": {
             "name": "From Git",
@@ -242,6 +245,8 @@ def test_files_that_others_own_are_read_only_with_the_reason(
     reason = ann.page.get_by_role("note", name="Read-only")
     expect(reason).to_contain_text('Argo CD (Application "acme-apps") manages the files')
     expect(reason).to_contain_text("commit the files there")
+    repository = reason.get_by_role("link", name="https://git.example/acme/apps")
+    expect(repository).to_have_attribute("href", "https://git.example/acme/apps")
     ann.sees_no("button", "Save and deploy")
     text = ann.page.get_by_label("The file main.py")
     text.click()

@@ -22,8 +22,10 @@ pytestmark = pytest.mark.cluster
 Person_ = Callable[[Client], Person]
 
 
-def failed(scene: Scene, project: dict[str, Any], task: str, **fields: Any) -> RunRecord:
-    upstream = UpstreamAnswer(status=503, body="closed", system="Shop")
+def failed(
+    scene: Scene, project: dict[str, Any], task: str, *, system: str = "Shop", **fields: Any
+) -> RunRecord:
+    upstream = UpstreamAnswer(status=503, body="closed", system=system)
     error = RunError(
         type="tieline.errors.UpstreamError", message=f"shop refused {new_id()}", upstream=upstream
     )
@@ -101,11 +103,38 @@ def test_the_list_has_filters_in_the_url_and_the_keyboard_goes_through_it(
     expect(ann.page.get_by_role("note")).to_contain_text("the shop is being moved")
     ann.open(f"/issues?task={task}")
     ann.sees("1 issue, sorted by last seen")
-    ann.page.get_by_label("State").select_option("muted")
+    ann.toggles("State", "muted", "open", "regressed")
     expect(ann.page).to_have_url(re.compile("state=muted"))
     expect(ann.main.get_by_role("link", name="Shop answered 503")).to_be_visible()
+    ann.page.get_by_label("Time").select_option("1h")
+    expect(ann.page).to_have_url(re.compile("last=1h"))
+    expect(ann.main.get_by_role("link", name="Shop answered 503")).to_be_visible()
+    ann.open(f"/issues?task={task}&since=2100-01-01T00:00:00Z")
+    ann.sees("No issues match these filters")
     ann.open("/overview")
     expect(ann.region("Needs attention")).not_to_contain_text(f"{task}: Shop")
+
+
+def test_the_runs_of_the_last_hour_of_an_issue_are_replayed_alone(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("An hour")
+    task = f"hour-{new_id()[-6:].lower()}"
+    now = time.time()
+    new, old = (
+        failed(scene, project, task, queued_at=now - age, kind="event", input=b"{}") for age in (60, 7_200)
+    )
+    scene.runs(project, new, old)
+    ann = person(admin)
+    ann.region("Needs attention").get_by_role("link", name=task).click()
+    ann.button("Replay…").click()
+    dialog = ann.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("2 runs can be replayed, 1 of them from the last hour")
+    ann.finds_it_accessible()
+    dialog.get_by_role("button", name="Replay 1 of the last hour").click()
+    expect(dialog).to_have_count(0)
+    (replayed,) = admin.ok("GET", f"/projects/{project['id']}/runs?replayed=true")["items"]
+    assert replayed["id"] == new.id
 
 
 def test_a_viewer_reads_issues_and_changes_none(

@@ -104,6 +104,10 @@ def test_an_environment_is_scaled_and_gets_variables(
     ]
     expect(ann.button("Save the variables of the code")).to_be_disabled()
     assert admin.ok("GET", f"/environments/{production()['id']}/variables") == {"limit": 7}
+    ann.region("Variables").get_by_role("button", name="Unset limit").click()
+    ann.button("Save the variables of the code").click()
+    where = f"/environments/{production()['id']}/variables"
+    eventually("the variable unset", lambda: admin.ok("GET", where) == {})
 
     bob = person(viewer)
     bob.open(f"/projects/{project['id']}/environments/production/settings")
@@ -153,7 +157,8 @@ def test_a_system_is_made_by_form(person: Person_, admin: Client) -> None:
     name = f"Depot {new_id()[-6:]}"
     ann = person(admin)
     ann.open("/systems")
-    ann.main.get_by_role("link", name="New system").click()
+    expect(ann.main.locator(".page-head .primary")).to_have_text("Add from the catalogue")
+    ann.main.get_by_role("link", name="New system by form").click()
     ann.region("General").get_by_label("Name").fill(name)
     ann.main.get_by_label("Base URL").fill("https://{depot}.depot.example/v1")
     ann.button("Add an input").click()
@@ -257,6 +262,15 @@ def test_a_channel_by_mail_is_tested_and_a_project_sends_to_it(
     notification = ann.region("Notification Failures of Noticed")
     expect(notification).to_contain_text("production → Post")
     expect(notification).to_contain_text("a user was activated")
+    notification.get_by_role("button", name="Change…").click()
+    expect(dialog.get_by_label("Environment")).to_be_disabled()
+    dialog.get_by_label("a user was activated").uncheck()
+    dialog.get_by_label("a schedule missed its time").check()
+    dialog.get_by_label("Failure percentage").fill("7")
+    dialog.get_by_role("button", name="Save").click()
+    expect(notification).to_contain_text("all failures")
+    (changed,) = admin.ok("GET", f"/projects/{project['id']}/notifications")["items"]
+    assert (changed["failure_rate"]["percent"], "schedule_missed" in changed["events"]) == (7, True)
     notification.get_by_role("button", name="Delete").click()
     dialog.get_by_role("button", name="Delete", exact=True).click()
     expect(notification).to_have_count(0)

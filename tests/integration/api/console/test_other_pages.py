@@ -73,6 +73,28 @@ def test_a_notification_channel_is_made_and_deleted(person: Person_, admin: Clie
     assert admin.ok("GET", "/notification_channels")["items"] == []
 
 
+def test_a_channel_is_changed_and_its_secret_stays(person: Person_, admin: Client) -> None:
+    ann = person(admin)
+    ann.open("/notifications")
+    ann.button("New channel…").click()
+    ann.page.get_by_label("Name").fill("Chat")
+    ann.page.get_by_label("URL").fill("https://hooks.slack.example/services/s3cr3t")
+    ann.button("Create").click()
+    ann.region("Channel Chat").get_by_role("button", name="Change…").click()
+    dialog = ann.page.get_by_role("dialog")
+    expect(dialog.get_by_label("Type")).to_be_disabled()
+    expect(dialog).to_contain_text("Leave it empty to keep the present one")
+    ann.finds_it_accessible()
+    dialog.get_by_label("Name").fill("Chat of the night")
+    dialog.get_by_role("button", name="Save").click()
+    channel = ann.region("Channel Chat of the night")
+    expect(channel).to_be_visible()
+    assert "s3cr3t" not in ann.page.content()
+    channel.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name="Delete", exact=True).click()
+    expect(channel).to_have_count(0)
+
+
 def test_a_missed_schedule_is_shown_and_can_be_run_and_paused(
     person: Person_, admin: Client, scene: Scene
 ) -> None:

@@ -14,6 +14,7 @@ from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
+from tests.integration.api.console.test_issues import failed
 from tests.integration.api.objects import bring_connection, make_system, stored
 from tieline_core.credentials.refusals import ANNOTATION
 from tieline_core.identity.ids import new_id
@@ -56,6 +57,17 @@ def crashed(admin: Client, scene: Scene, kubectl: Kubectl, acme: Organisation) -
         ],
     )
     return {**project, "first": versions[1]["id"], "second": versions[0]["id"]}
+
+
+def test_an_issue_leads_to_the_release_since_which_it_fails(
+    person: Person_, admin: Client, scene: Scene, crashed: dict[str, Any]
+) -> None:
+    task = f"since-{new_id()[-6:].lower()}"
+    scene.runs(crashed, failed(scene, crashed, task, version=crashed["first"].lower()))
+    ann = person(admin)
+    ann.region("Needs attention").get_by_role("link", name=task).click()
+    ann.region("About").get_by_role("link", name="(release 1)").first.click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Release 1 of production")
 
 
 def test_three_clicks_say_what_broke_who_released_it_and_what_changed(

@@ -28,7 +28,9 @@ def test_a_list_of_runs_is_filtered_by_the_url_and_the_controls(
     ann = person(admin)
     ann.open(f"/runs?project={project['id']}")
     ann.sees("4 runs")
-    ann.page.get_by_label("Status").select_option("dead")
+    ann.toggles("Status", "dead", "failed")
+    expect(ann.page).to_have_url(re.compile(r"status=failed%2Cdead"))
+    ann.toggles("Status", "failed")
     expect(ann.page).to_have_url(re.compile(r"status=dead"))
     ann.sees("1 run, the newest first")
     ann.sees("503: the shop is closed")
@@ -158,7 +160,7 @@ def test_many_runs_are_counted_before_they_are_run_again(
     ann = person(admin)
     ann.open(f"/runs?project={project['id']}")
     expect(ann.button("Replay these…")).to_be_disabled()
-    ann.page.get_by_label("Status").select_option("dead")
+    ann.toggles("Status", "dead")
     ann.button("Replay these…").click()
     dialog = ann.page.get_by_role("dialog")
     expect(dialog).to_contain_text("3 runs match")
@@ -166,6 +168,81 @@ def test_many_runs_are_counted_before_they_are_run_again(
     dialog.get_by_role("button", name="Replay 3").click()
     expect(ann.page.get_by_role("status").filter(has_text="3 runs")).to_be_visible()
     assert len(admin.ok("GET", f"/projects/{project['id']}/runs")["items"]) == 6
+
+
+def test_runs_whose_boxes_are_checked_are_run_again_alone(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    projects = [scene.project(name) for name in ("Chosen here", "Chosen there")]
+    here, there, left = (scene.dead(project) for project in (*projects, projects[0]))
+    ann = person(admin)
+    ann.open("/runs?status=dead")
+    for run in (here, there, left):
+        ann.page.get_by_role("checkbox", name=run).check()
+    ann.page.get_by_role("checkbox", name=left).uncheck()
+    ann.finds_it_accessible()
+    ann.button("Replay 2 chosen…").click()
+    dialog = ann.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("2 runs match")
+    dialog.get_by_role("button", name="Replay 2").click()
+    expect(dialog).to_have_count(0)
+    expect(ann.button("Replay these…")).to_be_disabled()
+    replayed = [
+        run["id"]
+        for project in projects
+        for run in admin.ok("GET", f"/projects/{project['id']}/runs?replayed=true")["items"]
+    ]
+    assert sorted(replayed) == sorted([here, there])
+
+
+def test_a_range_of_time_is_chosen_and_kept_in_the_url(person: Person_, admin: Client, scene: Scene) -> None:
+    project = scene.project("Ranges")
+    ages = (60, 7_200, 2 * 86_400)
+    scene.runs(project, *(scene.succeeded(project, ago=age) for age in ages))
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    ann.sees("3 runs, the newest first")
+    time = ann.page.get_by_label("Time")
+    for last, seen in (("1h", "1 run,"), ("1d", "2 runs,"), ("7d", "3 runs,")):
+        time.select_option(last)
+        ann.sees(seen)
+        expect(ann.page).to_have_url(re.compile(f"last={last}"))
+    ann.page.reload()
+    expect(time).to_have_value("7d")
+    time.select_option("custom")
+    ann.sees("2 runs,")
+    ann.page.get_by_label("To").fill("2026-01-01T10:00")
+    ann.page.keyboard.press("Enter")
+    ann.sees("No runs match these filters")
+    expect(ann.page).to_have_url(re.compile("end=2026-01-01T09%3A00%3A00.000Z"))
+    ann.page.get_by_label("From").fill("2025-01-01T10:00")
+    ann.page.keyboard.press("Enter")
+    expect(ann.page).to_have_url(re.compile("start=2025-01-01T09%3A00%3A00.000Z"))
+    ann.finds_it_accessible()
+
+
+def test_back_and_a_reload_keep_where_a_list_is_scrolled_to(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Long list")
+    scene.runs(project, *(scene.succeeded(project, ago=number) for number in range(70)))
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    ann.sees("70 runs")
+    runs = ann.region("Runs")
+    runs.evaluate("one => one.scrollTo(0, 1000)")
+    row = runs.locator("li[aria-posinset='35'] a.tr").first
+    row.click()
+    expect(ann.region("About")).to_be_visible()
+    ann.main.evaluate("one => one.scrollTo(0, 200)")
+    ann.page.go_back()
+    expect(row).to_be_in_viewport()
+    assert runs.evaluate("one => one.scrollTop") == 1000
+    ann.page.reload()
+    expect(row).to_be_in_viewport()
+    row.click()
+    expect(ann.region("About")).to_be_visible()
+    assert ann.main.evaluate("one => one.scrollTop") == 0, "a page begins at its top"
 
 
 def test_a_viewer_sees_runs_and_no_way_to_change_them(person: Person_, viewer: Client, scene: Scene) -> None:
@@ -180,6 +257,7 @@ def test_a_viewer_sees_runs_and_no_way_to_change_them(person: Person_, viewer: C
     expect(ann.page.get_by_role("link", name="order.created")).to_be_visible()
     for name in ("Replay", "Cancel"):
         ann.sees_no("button", name)
+    ann.sees_no("checkbox", "Choose the run")
 
 
 def test_what_others_wrote_is_shown_as_text(person: Person_, admin: Client, scene: Scene) -> None:

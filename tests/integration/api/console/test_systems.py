@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from playwright.sync_api import expect
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene
+from tests.integration.api.console.test_issues import failed
+from tests.integration.api.objects import connect, make_system, make_template
 from tests.integration.api.resources.test_connectors import import_into
 from tieline.cli.connector_code.files import ConnectorFiles
 from tieline_core.identity.ids import new_id
@@ -119,3 +122,17 @@ def test_operations_are_searched_and_a_system_and_a_connection_are_made_of_them(
     (template,) = admin.ok("GET", f"/projects/{project['id']}/connection-templates")["items"]
     assert template["name"].startswith("depot-")
     assert template["connectionId"]
+
+
+def test_a_system_has_the_same_mark_wherever_it_stands(person: Person_, admin: Client, scene: Scene) -> None:
+    system = make_system(admin, name=f"Our forge {new_id()[-6:]}", labels={"catalogue": "github"})
+    _, template = make_template(admin, system=system["id"])
+    connect(admin, template, "key", name="A forge")
+    project = scene.project("Forging")
+    scene.runs(project, failed(scene, project, "forge", system=system["name"]))
+    ann = person(admin)
+    for path, region in (("/systems", "Systems"), ("/connections", "Connections"), ("/issues", "Issues")):
+        ann.open(path)
+        row = ann.region(region).get_by_role("link").filter(has_text=system["name"])
+        expect(row.locator(".mark")).to_have_text("OF")
+        expect(row.locator(".mark")).to_have_class(re.compile(r"\bmark-5\b"))

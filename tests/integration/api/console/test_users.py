@@ -82,6 +82,15 @@ def test_a_users_variables_are_changed_in_a_form_of_the_schema(
         "warehouse": {"name": "North"},
         "rules": [{"if": 1}],
     }
+    ann.main.get_by_role("button", name="Variables").click()
+    for name in ("limit", "rules"):
+        dialog.get_by_role("button", name=f"Unset {name}").click()
+    dialog.get_by_label("express").select_option("not set")
+    expect(dialog.get_by_label("rules")).to_have_value("")
+    ann.finds_it_accessible()
+    dialog.get_by_role("button", name="Save 3 changes").click()
+    expect(dialog).to_have_count(0)
+    assert admin.ok("GET", where)["dynamicVariables"].keys() == {"region", "mails", "warehouse"}
     expect(ann.region("Connections of this user").get_by_text("not checked", exact=True)).to_be_visible()
     ann.finds_it_accessible()
     bob = person(viewer)

@@ -192,6 +192,9 @@ def test_variables_are_merged_by_name_and_validated_as_a_whole(client: Client) -
     assert client("PUT", f"{path}/region", {}).fields == ["value"]
     shown = client.ok("GET", f"/environments/{environment}/activations/{activation['id']}")
     assert shown["dynamicVariables"] == {"region": "us", "limit": 5}
+    assert client.ok("PATCH", f"{path}?unset=limit&unset=never", {"region": "eu"}) == {"region": "eu"}
+    assert client("PATCH", f"{path}?unset=region", {"region": "us"}).fields == ["unset"]
+    assert client.ok("PATCH", f"{path}?unset=region", {}) == {}
 
 
 def test_the_static_activation_carries_the_environments_own_variables(

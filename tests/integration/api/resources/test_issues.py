@@ -105,6 +105,9 @@ def test_the_runs_of_an_issue_are_replayed_once(deployed: Deployed) -> None:
     replay = path(deployed, issue, "replay")
     counted = deployed.client.ok("POST", replay, {"dryRun": True}, status=202)
     assert counted["count"] >= 2
+    for start, count in (("2024-01-01T00:00:00Z", counted["count"]), ("2124-01-01T00:00:00Z", 0)):
+        body = {"start": start, "dryRun": True}
+        assert deployed.client.ok("POST", replay, body, status=202)["count"] == count
     assert deployed.client.ok("POST", replay, status=202)["count"] == counted["count"]
     assert deployed.client.ok("POST", replay, status=202)["count"] == 0
     assert all(deployed.run(run.id)["replayedBy"] for run in runs)

@@ -97,6 +97,75 @@ def test_a_channel_that_cannot_work_is_refused(
         assert secret not in answer.raw.decode()
 
 
+@pytest.mark.parametrize(
+    ("type_", "config", "changed", "stored"),
+    [
+        ("email", MAIL, {k: v for k, v in MAIL.items() if k not in ("password", "to")} | {"to": ["a@b.example"]},
+         {"password": "pa-55-word"}),
+        ("email", MAIL, {**MAIL, "password": "an0ther"}, {"password": "an0ther"}),
+        ("email", MAIL, {k: v for k, v in MAIL.items() if k not in ("password", "username")}, None),
+        ("webhook", WEBHOOK, {"url": "https://new.acme.example"}, {"secret": SIGNING}),
+        ("slack", SLACK, {"url": f"{SLACK['url']}2"}, {"url": f"{SLACK['url']}2"}),
+        ("slack", SLACK, {}, {"url": SLACK["url"]}),
+    ],
+)  # fmt: skip
+def test_a_channel_is_changed_and_keeps_its_secret_unless_another_is_sent(
+    client: Client,
+    org: Organisation,
+    kubectl: Kubectl,
+    type_: str,
+    config: dict[str, Any],
+    changed: dict[str, Any],
+    stored: dict[str, str] | None,
+) -> None:
+    def secrets() -> dict[str, dict[str, str]]:
+        listed = json.loads(kubectl("get", "secrets", "-o", "json", namespace=org.namespace).stdout)
+        return {
+            one["metadata"]["name"]: {
+                key: base64.b64decode(value).decode() for key, value in one["data"].items()
+            }
+            for one in listed["items"]
+            if (one["metadata"].get("ownerReferences") or [{}])[0].get("name") == made["id"].lower()
+        }
+
+    body = {"name": "Ops", "type": type_, "config": config}
+    made = client.ok("POST", "/notification_channels", body, status=201)
+    path = f"/notification_channels/{made['id']}"
+    renamed = client.ok("PATCH", path, {"name": "Renamed"})
+    assert (renamed["name"], renamed["config"]) == ("Renamed", made["config"])
+    answer = client("PATCH", path, {"config": changed})
+    assert answer.status == 200, answer.raw
+    assert (answer.json["name"], answer.json["type"]) == ("Renamed", type_)
+    shown = {k: v for k, v in changed.items() if k != "password" and (type_, k) != ("slack", "url")}
+    assert answer.json["config"] == shown
+    assert list(secrets().values()) == ([stored] if stored else [])
+    for secret in ("pa-55-word", "an0ther", SIGNING, "s3cr3t"):
+        assert secret not in answer.raw.decode()
+
+
+@pytest.mark.parametrize(
+    ("type_", "config", "changed", "words"),
+    [
+        ("slack", SLACK, {"secret": SIGNING}, "does not use"),
+        ("webhook", WEBHOOK, {"secret": SIGNING}, "config needs url"),
+        ("email", MAIL, {**MAIL, "security": "none"}, "starttls or tls"),
+        (
+            "email",
+            {**MAIL, "username": None, "password": None},
+            {**MAIL, "password": None},
+            "belong together",
+        ),
+    ],
+)
+def test_a_change_that_cannot_work_is_refused(
+    client: Client, type_: str, config: dict[str, Any], changed: dict[str, Any], words: str
+) -> None:
+    body = {"name": "Ops", "type": type_, "config": config}
+    made = client.ok("POST", "/notification_channels", body, status=201)
+    answer = client("PATCH", f"/notification_channels/{made['id']}", {"config": changed})
+    assert (answer.status, words in answer.raw.decode()) == (422, True), answer.raw
+
+
 @pytest.mark.parametrize("below", ["organisation", "project"])
 def test_notifications_are_made_listed_and_deleted(
     client: Client, org: Organisation, kubectl: Kubectl, below: str
@@ -130,6 +199,20 @@ def test_notifications_are_made_listed_and_deleted(
     }
     listed = client.at(path).json
     assert (listed["totalCount"], [one["id"] for one in listed["items"]]) == (1, [made["id"]])
+    other = make_channel(client)
+    change = {
+        "name": "Told otherwise",
+        "channel_id": other["id"],
+        "events": ["run_dead"],
+        "failure_rate": {"percent": 9, "minimum_runs": 2},
+    }
+    one = client.at(f"{path}/{made['id']}", method="PATCH", body=change).json
+    assert {name: one[name] for name in body} == {**body, **change}
+    unknown = client.at(f"{path}/{made['id']}", method="PATCH", body={"channel_id": project["id"]})
+    assert (unknown.status, unknown.fields) == (422, ["channel_id"])
+    back = {"events": [], "channel_id": channel["id"], "name": "Tell ops"}
+    failures = client.at(f"{path}/{made['id']}", method="PATCH", body=back).json["events"]
+    assert {"deploy_failed", "issue_opened", "run_dead"} <= set(failures)
     in_use = client("DELETE", f"/notification_channels/{channel['id']}")
     assert (in_use.status, "Tell ops" in in_use.raw.decode()) == (409, True)
     assert client.at(f"{path}/{made['id']}", method="DELETE").status == 204

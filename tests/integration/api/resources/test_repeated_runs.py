@@ -15,7 +15,7 @@ from tests.integration.api.engine_objects import (
     stored,
     with_engine,
 )
-from tests.integration.api.resources.deployed_runs import Deployed, bury
+from tests.integration.api.resources.deployed_runs import Deployed, bury, deploy
 from tests.unit.api.runs.run_records import NOW, life, record
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import STEP_HEADER, hashed
@@ -159,6 +159,21 @@ def test_replaying_many_removes_their_dead_letters(deployed: Deployed) -> None:
     assert stored(deployed.engine, deployed.streams, deployed.streams.dead_letters) == 0
     assert deployed.ids("status=dead&replayed=false") == []
     assert len(deployed.ids("status=dead&replayed=true")) == 3
+
+
+def test_chosen_runs_are_run_again_and_no_others(deployed: Deployed, neighbour: Client) -> None:
+    runs = [record(status="failed", attempt=1, input=b"{}", queued_at=NOW + one) for one in range(4)]
+    deployed.report(*runs)
+    other = deploy(neighbour, deployed.engine)
+    ids = [runs[1].id.lower(), runs[2].id, new_id()]
+    assert neighbour.ok("POST", f"{other.path}/replay", {"ids": ids}, status=202)["count"] == 0
+    for body, count in (({"ids": ids, "dryRun": True}, 2), ({"ids": ids}, 2), ({"ids": ids}, 0)):
+        found = deployed.client.ok("POST", f"{deployed.path}/replay", body, status=202)
+        assert found["count"] == count
+    assert set(deployed.ids("replayed=true")) == {runs[1].id, runs[2].id}
+    for wrong in ([], [new_id() for _ in range(101)], ["x"]):
+        assert deployed.client("POST", f"{deployed.path}/replay", {"ids": wrong}).status == 422
+    assert deployed.client("POST", f"{deployed.path}/cancel?ids={runs[0].id}").status == 202
 
 
 def test_a_dead_letter_is_discarded_and_the_run_stays_in_the_history(deployed: Deployed) -> None:

@@ -261,6 +261,8 @@ def test_filters_choose_by_what_a_run_is(index: RunIndex) -> None:
     assert chosen(versions=("v1", "v2")) == {"dead"}
     assert chosen(start=int(NOW) * 10**9) == {"dead", "webhook", "later"}
     assert chosen(end=int(NOW) * 10**9) == {"old"}
+    assert chosen(ids=(runs["old"].id, runs["webhook"].id, new_id())) == {"old", "webhook"}
+    assert chosen(ids=(runs["old"].id,), kind="webhook") == set()
     assert chosen(search="STRASSE") == {"dead"}
     assert chosen(environments=(ENVIRONMENTS[1],)) == set()
     assert chosen(organisation=OTHER) == set()

@@ -10,6 +10,7 @@ from tieline_api.errors import ApiError
 from tieline_api.http.request_body import refuse_repeated_parameters, validate_query
 from tieline_api.schemas.runs import SelectionBody, SelectionQuery
 from tieline_api.views.run_lookup import agreed_selection
+from tieline_core.identity.ids import new_id
 
 DAY = "2026-11-25T00:00:00Z"
 
@@ -75,6 +76,20 @@ def test_a_list_may_be_sent_several_times() -> None:
     refuse_repeated_parameters(SelectionQuery, request)
     found = validate_query(SelectionQuery, request)
     assert (found.status, found.tag) == (["dead", "failed"], ["order:N-1", "paid:True"])
+
+
+def test_runs_are_chosen_by_their_ids_in_either_case() -> None:
+    run = new_id()
+    assert agreed({}, {"ids": [run.lower()]}) == {"ids": [run]}
+    assert agreed({"ids": [run]}, {"ids": [run]}) == {"ids": [run]}
+    with pytest.raises(ApiError):
+        agreed({"ids": [run]}, {"ids": [new_id()]})
+
+
+@pytest.mark.parametrize("ids", [[], ["no-id"], [new_id() for _ in range(101)], "all"])
+def test_ids_of_runs_are_few_and_ids(ids: object) -> None:
+    with pytest.raises(ValidationError, match="ids"):
+        SelectionBody.model_validate({"ids": ids})
 
 
 @pytest.mark.parametrize("field", ["status", "tag"])

@@ -187,6 +187,7 @@ def test_pages_of_what_is_found_have_each_run_once_and_in_order(data: st.DataObj
         found_by("N-1"),
         replace(ONLY_HERE, find="N-1"),
         found_by(new_id()),
+        replace(ONLY_HERE, ids=(new_id(), new_id()), failed=True, actionable=True),
     ],
 )
 def test_what_is_found_is_looked_up_and_not_searched_for(
@@ -210,7 +211,7 @@ def test_what_is_found_is_looked_up_and_not_searched_for(
     assert [
         (step, sql) for step, sql in read if not step.startswith(("SCAN json_each", "SCAN (subquery"))
     ] == []
-    name = "runs_by_value" if wanted.find else "runs_by_tag"
+    name = "PRIMARY KEY" if wanted.ids else "runs_by_value" if wanted.find else "runs_by_tag"
     assert any(name in step for step, _ in plans)
 
 

@@ -91,14 +91,31 @@ def test_a_project_says_which_folder_of_a_source_its_files_are_of() -> None:
     live = project("tieline-api", {})
     assert files_manager(live) is None
     live["spec"]["source"] = {"sourceRef": {"kind": "GitRepository", "name": "code", "path": "apps/orders"}}
-    live["status"] = {"source": {"revision": "main@sha1:6d3c"}}
+    url = "https://git.example/acme/shop"
+    live["status"] = {"source": {"revision": "main@sha1:6d3c", "repository": url}}
     found = files_manager(live)
     assert found is not None
-    assert (found.manager, found.path, found.revision) == (
+    assert (found.manager, found.path, found.revision, found.repository) == (
         'Flux (GitRepository "code")',
         "apps/orders",
         "main@sha1:6d3c",
+        url,
     )
+
+
+@pytest.mark.parametrize(
+    ("annotation", "shown"),
+    [
+        ("https://bot:s3cret@git.example/shop.git", "https://git.example/shop.git"),
+        ("javascript:alert(1)", None),
+        ("https://[", None),
+    ],
+)
+def test_a_project_says_which_repository_an_annotation_names(annotation: str, shown: str | None) -> None:
+    annotations = {**ARGO["annotations"], "tieline.dev/source-repository": annotation}
+    found = files_manager(project("argocd-controller", {"annotations": annotations}))
+    assert found is not None
+    assert found.repository == shown
 
 
 def test_files_that_flux_fetches_are_committed() -> None:

@@ -27,7 +27,9 @@ class Sources:
     """Serves one artifact, or what is raised instead."""
 
     def __init__(self) -> None:
-        self.artifact_now: Artifact | Exception = Artifact("http://source", "sha256:1", "main@sha1:1")
+        self.artifact_now: Artifact | Exception = Artifact(
+            "http://source", "sha256:1", "main@sha1:1", "https://git.example/shop"
+        )
 
     async def artifact(self, _namespace: str, _reference: SourceReference) -> Artifact:
         if isinstance(self.artifact_now, Exception):
@@ -85,7 +87,11 @@ async def case() -> Case:
 async def test_an_artifact_is_downloaded_once_and_after_a_restart_not_again(case: Case) -> None:
     found = await case.current()
     expected = SourceStatus(
-        revision="main@sha1:1", artifact="sha256:1", path="orders", digest=files_digest(FILES)
+        revision="main@sha1:1",
+        artifact="sha256:1",
+        path="orders",
+        digest=files_digest(FILES),
+        repository="https://git.example/shop",
     )
     assert found == await case.current() == expected
     assert await case.contents() == FILES
