@@ -94,7 +94,7 @@ class NotificationChannelUpdate(Rest):
     """The channel's name, for people."""
     config: ChannelConfigIn | None = None
     """Where it delivers to, as a whole. The secret stays if it is absent: ``password`` with ``username``, ``secret``,
-    or the ``url`` of slack."""
+    or the ``url`` of slack. A new ``host``, ``port`` or ``security`` needs the password anew."""
 
 
 class Underscored(Rest):

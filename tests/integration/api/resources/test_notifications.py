@@ -151,6 +151,13 @@ def test_a_channel_is_changed_and_keeps_its_secret_unless_another_is_sent(
         ("email", MAIL, {**MAIL, "security": "none"}, "starttls or tls"),
         (
             "email",
+            MAIL,
+            {**MAIL, "host": "mail.evil.example", "password": None},
+            "the stored one is for this server",
+        ),
+        ("email", MAIL, {**MAIL, "port": 2525, "password": None}, "the stored one is for this server"),
+        (
+            "email",
             {**MAIL, "username": None, "password": None},
             {**MAIL, "password": None},
             "belong together",
