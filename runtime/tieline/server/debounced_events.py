@@ -43,7 +43,7 @@ class DebouncedEvents:
         without = replace(metadata, key=None, shared_key=False)
         try:
             # A pod that died may have taken it out before.
-            if not (await delivery.interruptions() and await self._is_settled(delivery)):
+            if not (await delivery.interruptions() and await self._goes_on_elsewhere(delivery)):
                 await self._settlement.settled(lambda: self._queue.requeue(without, delivery.payload))
             await self._settlement.settled(delivery.done)
         except EventsUnavailableError as error:
@@ -63,11 +63,14 @@ class DebouncedEvents:
 
     async def _begin(self, attempt: Attempt, rule: DebounceRule, index: str) -> metrics.Outcome:
         metadata = attempt.metadata
-        if attempt.interruptions and await self._is_settled(attempt.delivery):
-            # The pod that had it died, or hung, before it acknowledged that.
-            attempt.decided = True
-            await self._settlement.settled(attempt.delivery.ack_duplicate)
-            return "interrupted"
+        if attempt.interruptions:
+            # The pod that had it died, or hung, before it acknowledged it.
+            if await self._is_stored_for_later(attempt.delivery):
+                attempt.decided = True
+                await self._settlement.settled(attempt.delivery.ack_duplicate)
+                return "interrupted"
+            if await self._settled_end(attempt):
+                return "interrupted"
         unlimited = _wait(index, metadata, limit=0.0)
         newer: KeptEvent | None = None
         limit = self._clock() + rule.timeout if rule.timeout is not None else 0.0
@@ -92,13 +95,29 @@ class DebouncedEvents:
         wait = _wait(index, metadata, limit=limit)
         return await self._settlement.debounce(attempt, min(until, limit) if limit else until, wait)
 
-    async def _is_settled(self, delivery: Delivery) -> bool:
-        """Whether an event that is handed out again waits already, or has ended."""
+    async def _goes_on_elsewhere(self, delivery: Delivery) -> bool:
+        """Whether an event that was taken out of its order, and is handed out again, waits without it, or has ended."""
+        return await self._is_stored_for_later(delivery) or await self._has_ended(delivery)
+
+    async def _is_stored_for_later(self, delivery: Delivery) -> bool:
         queue, run = self._queue, delivery.metadata.run
-        settled = self._settlement.settled
-        return await settled(
+        return await self._settlement.settled(
             lambda: queue.is_stored_for_later(run, besides=delivery.message)
-        ) or await settled(lambda: queue.runs.has_ended(run))
+        )
+
+    async def _has_ended(self, delivery: Delivery) -> bool:
+        return await self._settlement.settled(lambda: self._queue.runs.has_ended(delivery.metadata.run))
+
+    async def _settled_end(self, attempt: Attempt) -> bool:
+        """Whether the run has ended before. Then the history has that end, too: who wrote it may have died before.
+
+        Raises EventsUnavailableError where a server is behind, so that the event comes again.
+        """
+        if not await self._has_ended(attempt.delivery):
+            return False
+        if not await self._settlement.settle_ended(attempt):
+            raise EventsUnavailableError("The event engine does not say yet how a run has ended")
+        return True
 
     async def _end(self, attempt: Attempt, wait: OpenWait) -> metrics.Outcome | None:
         """Its time is over, or a newer event has woken it. The first of the two counts."""
@@ -116,6 +135,10 @@ class DebouncedEvents:
             raise RunTakenOver
         if outcome.event is not None:
             return await self._settlement.supersede(attempt, outcome.event.metadata)
+        if await self._settled_end(attempt):
+            # A run that was woken can come twice, and the other one may have removed the outcome when it ended.
+            await self._settlement.settled(lambda: self._queue.runs.forget_steps(wait.run))
+            return "interrupted"
         await self._settlement.settled(lambda: waits.close(wait))
         attempt.metadata = replace(attempt.metadata, debounced=None)
         return None

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 from nats.js.errors import APIError
 
+from tests.harness.session.seeds import seeds
 from tests.unit.runtime.simulated_engine import LEASE, STREAMS, SimulatedEngine, SimulatedPod, connection_to
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.run_approvals import Question, RunApprovals
@@ -206,7 +207,7 @@ class Simulation:
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 async def test_each_approval_ends_once_and_wakes_its_run(seed: int, keyed: bool) -> None:
     simulation = Simulation(seed, keyed=keyed, timeout=SHORT if seed % 5 == 4 else LONG, beside=seed % 3 == 0)
     await simulation.live(deaths=0.4 if seed % 4 else 0.0)
@@ -217,7 +218,7 @@ async def test_each_approval_ends_once_and_wakes_its_run(seed: int, keyed: bool)
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_servers_that_are_behind_lose_no_answer(seed: int, keyed: bool) -> None:
     simulation = Simulation(seed, keyed=keyed, timeout=LONG, beside=seed % 2 == 0, behind=0.1)
     await simulation.live(deaths=0.3)

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.harness.session.seeds import seeds
 from tests.unit.runtime.simulated_engine import LEASE, SimulatedEngine, SimulatedPod
 from tieline.events.batch import BatchRule
 from tieline.events.engine.queue import EngineQueue
@@ -137,7 +138,7 @@ class Simulation:
         assert not self.engine.queue.messages, "an event is still queued"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_each_event_ends_as_its_batch_does(seed: int) -> None:
     simulation = Simulation(seed, behind=0.15 if seed % 4 == 3 else 0.0)
     await simulation.live(deaths=0.4 if seed % 3 else 0.0)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.harness.session.seeds import seeds
 from tests.unit.runtime.simulated_engine import LEASE, SimulatedPod
 from tests.unit.runtime.test_waits_random_failures import LONG, PODS, ROUNDS, SLACK, Simulation
 from tieline.events.run_waits import RunWaits
@@ -96,7 +97,7 @@ class Cancellations(Simulation):
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(16))
 async def test_an_event_cancels_the_runs_that_it_is_for(seed: int, keyed: bool) -> None:
     simulation = Cancellations(seed, keyed=keyed, timeout=LONG, behind=0.15 if seed % 4 == 3 else 0.0)
     await simulation.live(deaths=0.4 if seed % 3 else 0.0)

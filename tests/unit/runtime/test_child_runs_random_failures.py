@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.session.seeds import seeds
 from tests.unit.runtime.simulated_engine import LEASE, STREAMS, SimulatedEngine, SimulatedPod, connection_to
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.event import EventTask
@@ -283,7 +284,7 @@ class CancelledChildren(Simulation):
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_a_child_that_an_event_cancels_wakes_its_parent(seed: int, keyed: bool) -> None:
     simulation = CancelledChildren(seed, keyed=keyed, timeout=LONG, behind=0.1 if seed % 4 == 3 else 0.0)
     await simulation.live(deaths=0.4 if seed % 3 else 0.0)
@@ -294,7 +295,7 @@ async def test_a_child_that_an_event_cancels_wakes_its_parent(seed: int, keyed: 
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 async def test_each_child_is_started_once_and_wakes_its_parent(seed: int, keyed: bool) -> None:
     timeout = SHORT if seed % 5 == 4 else LONG
     simulation = Simulation(seed, keyed=keyed, timeout=timeout, beside=seed % 3 == 0)
@@ -305,7 +306,7 @@ async def test_each_child_is_started_once_and_wakes_its_parent(seed: int, keyed:
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_servers_that_are_behind_lose_no_end(seed: int, keyed: bool) -> None:
     simulation = Simulation(seed, keyed=keyed, timeout=LONG, beside=seed % 2 == 0, behind=0.1)
     await simulation.live(deaths=0.3)

@@ -8,9 +8,11 @@ from collections import defaultdict
 
 import pytest
 
+from tests.harness.session.seeds import seeds
 from tests.unit.runtime.simulated_engine import LEASE, SimulatedEngine, SimulatedPod
 from tieline.events.debounce import DebounceRule
 from tieline.events.engine.queue import EngineQueue
+from tieline.events.engine.run_storage import RunStorage
 from tieline.events.event import EventTask
 from tieline.events.run_waits import RunWaits
 from tieline.execution.ulids import derived_ulid
@@ -102,16 +104,23 @@ class Simulation:
                 self.engine.now += chance.choice([0.5, 5, 31, 70])
         await self.rest(self.engine.now + SLACK)
 
-    def check(self) -> None:
+    def check_ends(self) -> dict[str, set[str]]:
+        """How each event has ended, in one way."""
         ends: dict[str, set[str]] = defaultdict(set)
-        by: dict[str, str] = {}
         for record in self.engine.history:
             if record.status in ("succeeded", "cancelled", "dead", "failed"):
                 ends[record.id].add(record.status)
-                if record.error is not None:
-                    by[record.id] = record.error.message.partition("(run ")[2].rstrip(")")
         assert ends.keys() == self.products.keys(), "an event is lost"
         assert all(len(one) == 1 for one in ends.values()), "an event ended in two ways"
+        return ends
+
+    def check(self) -> None:
+        ends = self.check_ends()
+        by = {
+            record.id: record.error.message.partition("(run ")[2].rstrip(")")
+            for record in self.engine.history
+            if record.status == "cancelled" and record.error is not None
+        }
         for product in range(PRODUCTS):
             runs = [run for run, one in self.products.items() if one == product]
             assert not runs or ends[runs[-1]] == {"succeeded"}, "the newest event did not run"
@@ -125,7 +134,7 @@ class Simulation:
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_each_burst_is_run_with_its_newest_event(seed: int, keyed: bool) -> None:
     simulation = Simulation(
         seed, keyed=keyed, timeout=TIMEOUT if seed % 2 else None, behind=0.15 if seed % 4 == 3 else 0.0
@@ -148,7 +157,7 @@ async def test_a_burst_leaves_no_waits_and_one_kept_event() -> None:
     assert not [one for one in simulation.engine.runs.messages if ".~wait." in one]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 async def test_a_delayed_event_outlives_the_pod_that_begins_to_debounce_it(seed: int) -> None:
     simulation = Simulation(seed, keyed=bool(seed % 2), timeout=None)
     await simulation.publish(1, delay=5)
@@ -162,3 +171,43 @@ async def test_a_delayed_event_outlives_the_pod_that_begins_to_debounce_it(seed:
             break
     await simulation.rest(simulation.engine.now + 60 * TIMEOUT)
     simulation.check()
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+async def test_the_history_has_the_end_of_an_event_whose_pod_died_before_it_wrote_that(seed: int) -> None:
+    simulation = Simulation(seed, keyed=False, timeout=None, behind=0.5)
+    engine = simulation.engine
+    for _ in range(4):
+        await simulation.publish(1)
+    struck: set[str] = set()
+    for _ in range(300):
+        await simulation.settle(1)
+        written = {one.id for one in engine.history if one.ended_at is not None}
+        marked = {one.split(".")[3] for one in engine.runs.messages if one.endswith(".ended")}
+        if marked - written - struck:
+            struck |= marked
+            while simulation.pods:
+                await simulation.pods.pop().kill()
+            engine.now += 1.1 * LEASE
+    await simulation.rest(engine.now + 60 * TIMEOUT)
+    simulation.check_ends()
+
+
+async def test_a_woken_event_that_has_ended_meanwhile_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was woken can come twice. The server that the second pod asks first does not know the end yet."""
+    read, stale = RunStorage.end_of, [True]
+
+    async def end_of(self: RunStorage, run: str) -> bytes | None:
+        return None if stale and stale.pop() else await read(self, run)
+
+    simulation = Simulation(7, keyed=False, timeout=None)
+    await simulation.publish(1)
+    await simulation.rest(simulation.engine.now + 1)
+    (run,) = simulation.products
+    await simulation.pods[0].queue.runs.claim_end(run, b"")
+    monkeypatch.setattr(RunStorage, "end_of", end_of)
+    await simulation.rest(simulation.engine.now + 2 * PERIOD)
+    assert not simulation.began
+    assert not simulation.engine.queue.messages
+    assert not simulation.engine.later.messages
+    assert not [one for one in simulation.engine.runs.messages if ".~outcome." in one]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.session.seeds import seeds
 from tests.unit.runtime.simulated_engine import SimulatedPod
 from tests.unit.runtime.test_waits_random_failures import LONG, SLACK, Simulation
 from tieline.events.engine.queue import EngineQueue
@@ -57,7 +58,7 @@ class Signals(Simulation):
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_each_signal_ends_one_wait_of_its_run(seed: int, keyed: bool) -> None:
     simulation = Signals(seed, keyed=keyed, timeout=LONG, behind=0.1 if seed % 2 else 0.0)
     await simulation.live(deaths=0.4 if seed % 3 else 0.0)

@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import pytest
 
+from tests.harness.session.seeds import seeds
 from tests.unit.runtime.simulated_engine import LEASE, SimulatedEngine, SimulatedPod
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.event import EventTask
@@ -112,7 +113,7 @@ class Simulation:
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_each_event_is_run_and_never_too_many(seed: int, keyed: bool) -> None:
     simulation = Simulation(seed, keyed=keyed, behind=0.15 if seed % 4 == 3 else 0.0)
     await simulation.live(deaths=0.4 if seed % 3 else 0.0)

@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import pytest
 
+from tests.harness.session.seeds import seeds
 from tests.unit.runtime.simulated_engine import LEASE, SimulatedEngine, SimulatedPod
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.run_waits import RunWaits
@@ -186,7 +187,7 @@ class TwoApprovals(Simulation):
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_two_waits_for_the_same_end_with_two_events(seed: int, keyed: bool) -> None:
     simulation = TwoApprovals(seed, keyed=keyed, timeout=LONG, behind=0.1 if seed % 2 else 0.0)
     await simulation.live(deaths=0.4 if seed % 3 else 0.0)
@@ -197,7 +198,7 @@ async def test_two_waits_for_the_same_end_with_two_events(seed: int, keyed: bool
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
 @pytest.mark.parametrize("lasts", [LONG, SHORT], ids=["long", "short"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_each_wait_ends_once_and_in_time(seed: int, lasts: float, keyed: bool) -> None:
     simulation = Simulation(seed, keyed=keyed, timeout=lasts)
     await simulation.live(deaths=0.4 if seed % 3 else 0.0)
@@ -206,7 +207,7 @@ async def test_each_wait_ends_once_and_in_time(seed: int, lasts: float, keyed: b
     simulation.check_woken()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_servers_that_are_behind_lose_no_wait(seed: int) -> None:
     simulation = Simulation(seed, keyed=False, timeout=LONG, behind=0.2)
     await simulation.live(deaths=0.3)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.harness.session.seeds import seeds
 from tests.unit.scheduling.fake_clock import START
 from tests.unit.scheduling.scheduling_pods import Act, Pods, Ran, schedule
 
@@ -50,7 +51,7 @@ async def _live(pods: Pods, chance: random.Random, *, cron: str, troubles: list[
     await pods.clock.pass_time(400)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 async def test_no_two_at_once_and_a_second_time_says_so(seed: int) -> None:
     pods = Pods(act=taking(30))
     troubles = ["stop", "kill", "away", "cut off", "lost answer", "nothing"]
@@ -65,7 +66,7 @@ async def test_no_two_at_once_and_a_second_time_says_so(seed: int) -> None:
     await pods.end()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 async def test_with_stops_alone_each_due_time_is_run_to_its_end_exactly_once(seed: int) -> None:
     pods = Pods(act=taking(7))
     chance = random.Random(seed)
@@ -83,7 +84,7 @@ async def test_with_stops_alone_each_due_time_is_run_to_its_end_exactly_once(see
     await pods.end()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 async def test_no_due_time_is_lost_while_there_is_a_pod(seed: int) -> None:
     pods = Pods(act=taking(60))
     troubles = ["stop", "kill", "cut off", "lost answer", "nothing"]
