@@ -14,7 +14,7 @@ SOURCES := core operator api runtime cluster deploy tests bench examples hatch_b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-one lint format manifests catalogue-check provider-test provider-proofs constraints faults bench console console-types console-lint python-lint release screenshots
+.PHONY: help demo demo-down test test-unit coverage test-one test-seeds lint format manifests catalogue-check provider-test provider-proofs constraints faults bench console console-types console-lint python-lint release screenshots
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ coverage: $(VENV)/.installed ## The fast tests, and the lines that none of them 
 test-one: $(VENV)/.installed ## One test on a cluster that stays up: T=tests/integration/resources/test_docs_on_a_cluster.py
 	@test -n "$(T)" || { echo "Name a test: make test-one T=tests/integration/…" >&2; exit 1; }
 	TIELINE_TEST_CLUSTER=$${TIELINE_TEST_CLUSTER:-dev} TIELINE_TEST_KEEP=1 $(BIN)/pytest $(T)
+
+test-seeds: $(VENV)/.installed ## The tests with random failures, from another seed on: FIRST=100
+	TIELINE_TEST_FIRST_SEED=$(or $(FIRST),100) $(BIN)/pytest -q tests/unit -k random_failures
 
 manifests: $(VENV)/.installed ## Generate crds/, the chart's files, deploy/base and the tables of providers and of webhooks' senders
 	$(BIN)/python -m deploy.manifests
