@@ -355,7 +355,7 @@ def test_what_was_used_once_is_good_for_nothing(
     callback = with_parameter(asked, "/oauth2/callback", "code")
     state = parse_qs(urlsplit(callback).query)["state"][0]
     for browser in (context, new_user()):
-        again = open_context(browser).new_page()
+        again = browser.new_page()
         again.goto(callback)
         refused(again)
         again.close()
