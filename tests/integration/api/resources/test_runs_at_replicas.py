@@ -107,7 +107,7 @@ def test_direct_runs_are_listed_with_any_store_of_traces_and_at_every_replica(
     failed = RunError(type="ValueError", message="ValueError: no")
     times = {"queued_at": NOW, "started_at": NOW, "ended_at": NOW + 1, "input": b"not kept"}
     run = record(
-        "", "failed", 1, kind="webhook", task="orders", user="not-known-yet", error=failed, trace_id=f"{1:032x}", **times
+        "", "failed", 1, kind="webhook", task="orders", user="unknown", error=failed, trace_id=f"{1:032x}", **times
     )  # fmt: skip
     claimed = record(queued, "failed", 1, kind="webhook", task="orders", **times)
     for _ in range(2):
@@ -122,7 +122,7 @@ def test_direct_runs_are_listed_with_any_store_of_traces_and_at_every_replica(
         "task": "orders",
         "status": "failed",
         "environmentId": deployed.environment,
-        "user": {"externalId": "not-known-yet"},
+        "user": {"externalId": "unknown"},
         "attempt": 1,
         "attempts": 1,
         "queuedAt": "2025-11-24T16:00:00.000000Z",
