@@ -25,13 +25,14 @@ def test_a_run_that_a_pod_reports_is_shown_with_its_attempts_and_its_input(deplo
     history, steps, given = (shown.pop(name) for name in ("attemptHistory", "steps", "input"))
     assert shown.pop("canReplay") is True
     # Another test may have made the user, who then has an id as well.
-    assert shown.pop("user")["externalId"] == "ann"
+    assert shown["user"]["externalId"] == "ann"
     assert shown == {
         "id": run,
         "kind": "event",
         "task": "order.created",
         "status": "succeeded",
         "environmentId": deployed.environment,
+        "user": shown["user"],
         "version": {"name": "v1"},
         "attempt": 2,
         "attempts": 10,
