@@ -6,7 +6,7 @@ const FROM = { address: "192.0.2.7" };
 test("a record says who it was, on whose behalf, or only where from", () => {
   expect(whoOf({ ...FROM, subject: "ann", caller: "user" })).toBe("ann");
   expect(whoOf({ ...FROM, subject: "ann", caller: "" })).toBe("on behalf of ann");
-  expect(whoOf({ ...FROM, subject: "", caller: "" })).toBe("somebody at 192.0.2.7");
+  expect(whoOf({ ...FROM, subject: "", caller: "" })).toBe("anonymous, from 192.0.2.7");
   expect(whoOf({ address: "", subject: "\u202eann", caller: "user" })).toBe("‹U+202E›ann");
 });
 

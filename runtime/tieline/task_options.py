@@ -106,10 +106,7 @@ def debounce_rule(what: str, key: str | None, debounce: object) -> DebounceRule:
         )
     check_key(f"{what}, debounce", debounce.key)
     for option, value in (("period", debounce.period), ("timeout", debounce.timeout or debounce.period)):
-        if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
-            raise TypeError(
-                f"{what}, debounce: {option} is a number of seconds or a timedelta, not {value!r}"
-            )
+        _check_duration(f"{what}, debounce", option, value)
     period = in_seconds(debounce.period)
     timeout = None if debounce.timeout is None else in_seconds(debounce.timeout)
     check_range(f"{what}, debounce", "period (seconds)", period, 1, MAX_KEEP_SECONDS)
@@ -127,13 +124,9 @@ def throttle_rule(what: str, throttle: object) -> ThrottleRule:
             f"{what}: throttle is a Throttle such as Throttle(10, per=60, key='customer'), not {throttle!r}"
         )
     what = f"{what}, throttle"
-    if isinstance(throttle.limit, bool) or not isinstance(throttle.limit, int):
-        raise TypeError(f"{what}: limit is a whole number of runs, not {throttle.limit!r}")
-    if isinstance(throttle.per, bool) or not isinstance(throttle.per, int | float | timedelta):
-        raise TypeError(f"{what}: per is a number of seconds or a timedelta, not {throttle.per!r}")
-    if throttle.key is not None and not isinstance(throttle.key, str):
-        raise TypeError(f"{what}: key names a field of the payload, not {throttle.key!r}")
-    check_key(what, throttle.key)
+    _check_count(what, "limit", throttle.limit, "runs")
+    _check_duration(what, "per", throttle.per)
+    _check_field(what, throttle.key)
     per = in_seconds(throttle.per)
     check_range(what, "limit", throttle.limit, 1, MAX_STARTS)
     check_range(what, "per (seconds)", per, 1, MAX_KEEP_SECONDS)
@@ -148,13 +141,9 @@ def batch_rule(what: str, batch: object, *, others: Mapping[str, object]) -> Bat
         if others.get(option):
             raise ValueError(f"{what}: batch and {option} exclude each other: {reason}")
     what = f"{what}, batch"
-    if isinstance(batch.size, bool) or not isinstance(batch.size, int):
-        raise TypeError(f"{what}: size is a number of events, not {batch.size!r}")
-    if isinstance(batch.seconds, bool) or not isinstance(batch.seconds, int | float | timedelta):
-        raise TypeError(f"{what}: seconds is a number or a timedelta, not {batch.seconds!r}")
-    if batch.key is not None and not isinstance(batch.key, str):
-        raise TypeError(f"{what}: key names a field of the payload, not {batch.key!r}")
-    check_key(what, batch.key)
+    _check_count(what, "size", batch.size, "events")
+    _check_duration(what, "seconds", batch.seconds)
+    _check_field(what, batch.key)
     seconds = in_seconds(batch.seconds)
     check_range(what, "size", batch.size, 1, MAX_SIZE)
     check_range(what, "seconds", seconds, 0.1, MAX_SECONDS)
@@ -168,6 +157,22 @@ _NOT_WITH_BATCH = {
     "throttle": "batches are not throttled; a larger size or more seconds make fewer of them",
     "cancel_on": "an event would cancel the work of all members",
 }
+
+
+def _check_count(what: str, option: str, value: object, unit: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what}: {option} is a whole number of {unit}, not {value!r}")
+
+
+def _check_duration(what: str, option: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+        raise TypeError(f"{what}: {option} is a number of seconds or a timedelta, not {value!r}")
+
+
+def _check_field(what: str, key: object) -> None:
+    if key is not None and not isinstance(key, str):
+        raise TypeError(f"{what}: key names a field of the payload, not {key!r}")
+    check_key(what, key)
 
 
 def in_seconds(duration: float | timedelta) -> float:

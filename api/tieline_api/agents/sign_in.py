@@ -12,8 +12,8 @@ from aiohttp import web
 
 from tieline_api import errors
 from tieline_api.auth.issuers import Issuer
-from tieline_api.http.dispatcher import OPERATION
 from tieline_api.http.operation import ORGANISATION
+from tieline_api.http.request_keys import OPERATION
 from tieline_core.identity.ids import parse_id
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"

@@ -1,4 +1,4 @@
-"""Audit records as OTLP log records, for a collector elsewhere: a copy that nobody here can take back."""
+"""Exports audit records as OTLP log records: a copy that a compromised API cannot delete."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from tieline_api.settings import Settings
 from tieline_api.traces.backends import headers_in
 from tieline_api.traces.forwarder import Forwarder
 from tieline_api.traces.otlp_batch import JSON
-from tieline_core.identity.ids import parse_time
 
 _SERVICE = "tieline-api"
 _SCOPE = "tieline.audit"
@@ -18,7 +17,7 @@ _SEVERITIES = {"allowed": (9, "INFO"), "refused": (13, "WARN"), "failed": (17, "
 
 
 class AuditExport:
-    """Sends each record on, whether the engine stores it or not. No write waits for it."""
+    """Sends each record to the collector, whether the engine stores it or not. No write waits for it."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
@@ -30,7 +29,7 @@ class AuditExport:
 
     @property
     def lost(self) -> int:
-        """Records that it does not get."""
+        """Records that it will not get."""
         return self._forwarder.dropped.total()
 
     def add(self, record: AuditRecord) -> None:
@@ -57,7 +56,7 @@ def make_export(settings: Settings) -> AuditExport | None:
 def request_of(record: AuditRecord) -> bytes:
     """The export request with a record (OTLP/HTTP, as JSON)."""
     content = record.content()
-    nanoseconds = str(int(parse_time(record.at).timestamp() * 1000) * 1_000_000)
+    nanoseconds = str(int(record.at.timestamp() * 1000) * 1_000_000)
     number, text = _SEVERITIES[record.outcome]
     entry = {
         "timeUnixNano": nanoseconds,

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -14,17 +14,19 @@ from tieline_core.engine.stored_messages import StoredMessage
 
 logger = logging.getLogger("tieline.audit")
 
+T = TypeVar("T")
+
 MOST_READ = 5_000
 """Records that are looked through for a page."""
 _BATCH = 500
 
 
 @dataclass(frozen=True)
-class AuditPage:
+class AuditPage(Generic[T]):
     """A part of the records."""
 
-    found: Sequence[tuple[int, Mapping[str, Any]]]
-    """Records with their numbers, newest first."""
+    found: Sequence[T]
+    """Records, newest first."""
     next: int | None
     """The number before which the next page begins; None where the oldest record was reached."""
 
@@ -36,12 +38,12 @@ async def read_newest(
     *,
     before: int | None,
     first: int,
-    wanted: Callable[[Mapping[str, Any]], bool],
-) -> AuditPage:
-    """At most ``first`` records of a stream that are ``wanted``, of those with numbers below ``before``.
+    select: Callable[[int, Mapping[str, Any]], T | None],
+) -> AuditPage[T]:
+    """At most ``first`` records of a stream, of those with numbers below ``before``, as ``select`` returns them.
 
-    It can be fewer, and even none, where many are not wanted; ``next`` then says where to go on.
-    Raises EngineUnavailableError.
+    Records for which it returns None are left out. There can be fewer than ``first``, and even none, where many are;
+    ``next`` then says where to go on. Raises EngineUnavailableError.
     """
     stream, subject = audit_stream(organisation, part), audit_subject(organisation, part)
     state = await stream_state(engine, stream)
@@ -49,14 +51,15 @@ async def read_newest(
         return AuditPage([], None)
     end = state.last + 1 if before is None else min(before, state.last + 1)
     oldest_read = max(state.first, end - MOST_READ)
-    found: list[tuple[int, Mapping[str, Any]]] = []
+    found: list[T] = []
     while end > oldest_read:
         start = max(oldest_read, end - _BATCH)
         for message in reversed(await _between(engine, stream, subject, start, end)):
             record = _decoded(message)
-            if record is None or not wanted(record):
+            selected = None if record is None else select(message.sequence, record)
+            if selected is None:
                 continue
-            found.append((message.sequence, record))
+            found.append(selected)
             if len(found) == first:
                 return AuditPage(found, message.sequence if message.sequence > state.first else None)
         end = start

@@ -6,6 +6,7 @@ has the names of fields that the contract declares.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -45,11 +46,11 @@ class AuditRecord:
     """One write, as the engine keeps it."""
 
     id: str
-    at: str
-    """RFC 3339."""
+    at: datetime
+    """When the request ended, in UTC."""
     organisation: str
     subject: str
-    """Who, in the words of Kubernetes' authorisation, a provider by its client id; empty for a stranger."""
+    """Who, in the words of Kubernetes' authorisation, a provider by its client id; empty for an anonymous caller."""
     caller: str
     """The kind of the subject: user, serviceAccount, apiKey, endUser, provider; empty without credentials."""
     via: str
@@ -91,10 +92,10 @@ class AuditRecord:
         return orjson.dumps(self.content() | {"fields": [], "changes": [], "sent": [], "cut": True})
 
     def content(self) -> dict[str, Any]:
-        """The record, with texts of strangers cleaned and cut."""
+        """The record, with untrusted text cleaned and cut."""
         return {
             "id": self.id,
-            "at": self.at,
+            "at": self.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "organisation": self.organisation,
             "subject": cleaned(self.subject),
             "caller": self.caller,
@@ -119,7 +120,7 @@ class AuditRecord:
 
 
 def cleaned(text: str) -> str:
-    """A text of strangers on one line, printable and short."""
+    """Untrusted text on one line, printable and short."""
     shown = "".join(letter if letter.isprintable() else " " for letter in text[:_MAX_TEXT])
     return shown.encode("utf-8", "replace").decode()
 

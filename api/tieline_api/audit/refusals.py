@@ -7,9 +7,9 @@ from cachetools import LRUCache
 
 WINDOW_SECONDS = 600.0
 DAY_SECONDS = 86_400.0
-MOST_OF_STRANGER = 5
+MOST_OF_ADDRESS = 5
 """Of one address without valid credentials, in a window."""
-MOST_OF_STRANGERS = 100
+MOST_ANONYMOUS = 100
 """Of all of them together, in one organisation in a day: in a year, less than the stream holds."""
 MOST_OF_CALLER = 60
 """Of one caller whose credentials are valid, in a window."""
@@ -24,13 +24,13 @@ class RefusalLimiter:
         self._clock = clock
         self._lately = _Counter(WINDOW_SECONDS)
         self._of_a_day = _Counter(DAY_SECONDS)
-        self._strangers = _Counter(DAY_SECONDS)
+        self._anonymous = _Counter(DAY_SECONDS)
 
-    def admits_stranger(self, organisation: str, address: str) -> bool:
+    def admits_anonymous(self, organisation: str, address: str) -> bool:
         """Whether one more refusal of an address is recorded."""
         return self._admits(
-            (self._strangers, (organisation,), MOST_OF_STRANGERS),
-            (self._lately, ("address", organisation, address), MOST_OF_STRANGER),
+            (self._anonymous, (organisation,), MOST_ANONYMOUS),
+            (self._lately, ("address", organisation, address), MOST_OF_ADDRESS),
         )
 
     def admits_caller(self, organisation: str, username: str) -> bool:

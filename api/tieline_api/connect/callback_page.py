@@ -20,8 +20,8 @@ from tieline_api.connect.page_trail import note_authorisation
 from tieline_api.connect.start_page import cookie_name
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.auditing import Auditor
-from tieline_api.http.dispatcher import OPERATION, ORGANISATION, REQUEST_ID
 from tieline_api.http.request_body import parse_json, read_body, validate
+from tieline_api.http.request_keys import OPERATION, ORGANISATION
 from tieline_api.schemas.base import Rest
 from tieline_api.schemas.credential_data import CredentialData, OAuth1Data, OAuth2CodeData
 from tieline_api.settings import CALLBACK
@@ -100,7 +100,7 @@ def add_callback(app: web.Application, platform: Dependencies, auditor: Auditor)
             await abandon(platform, body.state)
             return web.Response(status=204, headers=_HEADERS)
         cookie = request.cookies.get(cookie_name(body.state), "")
-        with auditor.page(request, request[OPERATION], request_id=request.get(REQUEST_ID, "")) as trail:
+        with auditor.page(request) as trail:
             finished = await complete(
                 platform,
                 state=body.state,
@@ -143,7 +143,7 @@ def add_callback(app: web.Application, platform: Dependencies, auditor: Auditor)
             body=parse_json(request, raw),
         )
         for system in systems[:_MOST_SYSTEMS]:
-            with auditor.page(request, request[OPERATION], request_id=request.get(REQUEST_ID, "")) as trail:
+            with auditor.page(request) as trail:
                 trail.organisation = platform.cluster.organisation_of(system["metadata"]["namespace"])
                 trail.on_behalf, trail.kind_of_caller = client.login, PROVIDER
                 trail.kind, trail.object, trail.status = "systems", object_id(system), 204

@@ -13,7 +13,7 @@ from tieline_api.connect.brand import Brands
 from tieline_api.connect.files_served import PageFiles
 from tieline_api.connect.policy import headers
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION
+from tieline_api.http.request_keys import OPERATION
 from tieline_core.identity.ids import parse_id
 
 PREFIX = "/connect"

@@ -21,9 +21,9 @@ from tieline_api.client_address import origin
 from tieline_api.connect.page_trail import note_authorisation
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.auditing import Auditor, PageTrail
-from tieline_api.http.dispatcher import OPERATION, ORGANISATION, REQUEST_ID, SESSION, USER
 from tieline_api.http.middleware import counting_failures
 from tieline_api.http.request_body import parse_json, read_body, validate
+from tieline_api.http.request_keys import OPERATION, ORGANISATION, SESSION, USER
 from tieline_api.schemas.base import Rest
 from tieline_api.use_cases.authorization_completion import browser_digest
 from tieline_core.identity.ids import parse_id
@@ -58,7 +58,7 @@ def add_start(
 
     async def start(request: web.Request) -> web.Response:
         request[OPERATION] = "oauth2Start"
-        with auditor.page(request, request[OPERATION], request_id=request.get(REQUEST_ID, "")) as trail:
+        with auditor.page(request) as trail:
             return await answer(request, trail)
 
     async def answer(request: web.Request, trail: PageTrail) -> web.Response:

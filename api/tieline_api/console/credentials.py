@@ -11,7 +11,7 @@ from tieline_api import errors
 from tieline_api.console import cookies
 from tieline_api.console.browser_checks import has_header, is_from_elsewhere
 from tieline_api.console.parts import Console, cookies_of
-from tieline_api.http.dispatcher import CREDENTIALS, SESSION_ENDS
+from tieline_api.http.request_keys import CREDENTIALS, SESSION_ENDS
 
 SET_COOKIES = web.RequestKey("set_cookies", tuple)
 """Headers ``Set-Cookie`` for the answer, whatever it is."""

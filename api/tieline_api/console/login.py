@@ -23,7 +23,7 @@ from tieline_api.console.parts import Console, cookies_of
 from tieline_api.console.provider import Provider, ProviderError, RefusedError
 from tieline_api.console.sealing import UnsealError
 from tieline_api.console.sessions import of_issuer
-from tieline_api.http.dispatcher import OPERATION, USER
+from tieline_api.http.request_keys import OPERATION, USER
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from tieline_api.console.browser_checks import refuse_others
 from tieline_api.console.cookies import TooLargeError
 from tieline_api.console.parts import Console, cookies_of
 from tieline_api.console.sessions import Opened, of_pasted
-from tieline_api.http.dispatcher import OPERATION, USER
 from tieline_api.http.middleware import counting_failures
 from tieline_api.http.request_body import parse_json, read_body, validate
+from tieline_api.http.request_keys import OPERATION, USER
 from tieline_api.schemas.base import Rest
 from tieline_core.identity.ids import format_time
 

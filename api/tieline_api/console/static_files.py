@@ -5,7 +5,7 @@ from pathlib import Path
 from aiohttp import web
 
 from tieline_api import errors
-from tieline_api.http.dispatcher import OPERATION
+from tieline_api.http.request_keys import OPERATION
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

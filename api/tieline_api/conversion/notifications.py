@@ -1,9 +1,10 @@
 """Notification channels and notifications between custom resource and REST."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from tieline_api import errors
 from tieline_api.conversion.times import created_at, in_utc, updated_at
 from tieline_api.schemas import notifications as rest
 from tieline_core.identity.ids import environment_id, format_time, object_id
@@ -14,6 +15,7 @@ from tieline_core.resources.notification_channels import (
     SLACK_URL,
     TEST_LASTS,
     ChannelType,
+    EmailChannel,
     requested_test,
 )
 from tieline_core.resources.notifications import FAILURE_EVENTS, NotificationEvent
@@ -53,6 +55,44 @@ def channel_target(
     elif kept and (type_ is not ChannelType.EMAIL or config.username is not None):
         target["secretRef"] = {**kept}
     return target, values
+
+
+def change_channel(
+    live: ObjectView, mine: Object, body: rest.NotificationChannelUpdate, secret: str
+) -> tuple[Mapping[str, bytes], Sequence[str]]:
+    """Sets what ``body`` changes of a channel. Returns the values of its new Secret of the name ``secret``, and the
+    names of the Secrets that the caller has it use anew.
+
+    Raises ApiError 422 for a config that does not fit, or that would send the stored password to another server.
+    """
+    spec = mine["spec"]
+    if body.name is not None:
+        spec["name"] = body.name
+    if body.config is None:
+        return {}, ()
+    type_ = ChannelType(live["spec"]["type"])
+    stored = live["spec"].get(type_) or {}
+    kept = stored.get("secretRef")
+    if problem := rest.problem_of(type_, body.config, has_secret=kept is not None):
+        raise errors.invalid("config", problem)
+    target, values = channel_target(type_, body.config, secret, kept=kept)
+    if type_ is ChannelType.EMAIL and kept and target.get("secretRef") == kept and _has_moved(stored, target):
+        raise errors.invalid(
+            "config.password",
+            "is needed with another host, port or security: the stored one is for this server",
+        )
+    spec |= {"type": str(type_), str(type_): target}
+    return values, [target["secretRef"]["name"]] if target != stored and "secretRef" in target else []
+
+
+def _has_moved(stored: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+    """Whether mail goes to another server, or with other protection: its administrator can read the password."""
+    before, after = EmailChannel.model_validate(stored), EmailChannel.model_validate(target)
+    return (before.host, before.effective_port, before.security) != (
+        after.host,
+        after.effective_port,
+        after.security,
+    )
 
 
 def channel_to_rest(obj: ObjectView, *, organisation: str) -> rest.NotificationChannel:

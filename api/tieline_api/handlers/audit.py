@@ -36,14 +36,10 @@ async def list_audit_records(call: Call[rest.AuditQuery, None]) -> Reply[rest.Au
         AuditPart(query.log),
         before=_number(query, organisation),
         first=query.first,
-        wanted=_filter(query),
+        select=_selection(query),
     )
     following = None if page.next is None else seal(_CURSOR, organisation, query.log, page.next)
-    return Reply(
-        body=rest.AuditList(
-            items=[rest.entry_of(sequence, record) for sequence, record in page.found], next=following
-        )
-    )
+    return Reply(body=rest.AuditList(items=list(page.found), next=following))
 
 
 def _number(query: rest.AuditQuery, organisation: str) -> int | None:
@@ -56,26 +52,28 @@ def _number(query: rest.AuditQuery, organisation: str) -> int | None:
     raise refused_cursor()
 
 
-def _filter(query: rest.AuditQuery) -> Callable[[Mapping[str, Any]], bool]:
+def _selection(query: rest.AuditQuery) -> Callable[[int, Mapping[str, Any]], rest.AuditEntry | None]:
+    """The entry of a record that fits. Most do not, so its other fields are read only where it does."""
     identifier = None if query.id is None else parse_id(query.id) or query.id
     since, until = (parse_time(one) if one else None for one in (query.since, query.until))
-    equal = {"subject": query.subject, "kind": query.kind, "outcome": query.outcome}
+    given = {"subject": query.subject, "kind": query.kind, "outcome": query.outcome}
+    equal = {name: value for name, value in given.items() if value is not None}
 
-    def wanted(record: Mapping[str, Any]) -> bool:
+    def select(sequence: int, record: Mapping[str, Any]) -> rest.AuditEntry | None:
+        if any(record.get(name) != value for name, value in equal.items()):
+            return None
         try:
-            entry = rest.entry_of(0, record)
+            entry = rest.entry_of(sequence, record)
         except ValidationError:
-            return False
-        if any(value is not None and getattr(entry, name) != value for name, value in equal.items()):
-            return False
+            return None
         if identifier is not None and identifier not in (
             entry.object,
             *(one.object for one in entry.changes),
         ):
-            return False
-        return _is_between(entry.at, since, until)
+            return None
+        return entry if _is_between(entry.at, since, until) else None
 
-    return wanted
+    return select
 
 
 def _is_between(text: str, since: datetime | None, until: datetime | None) -> bool:

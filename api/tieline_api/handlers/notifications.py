@@ -1,8 +1,6 @@
 """Operations on notification channels and notifications."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from tieline_api import cursors, errors
 from tieline_api.auth.permissions import permission
@@ -20,7 +18,7 @@ from tieline_api.schemas.base import PageQuery
 from tieline_api.views.project_lookup import require_environment, require_of_project, require_project
 from tieline_core.identity.ids import new_id, object_id, object_name
 from tieline_core.objects import Object, ObjectView
-from tieline_core.resources.notification_channels import TEST_ANNOTATION, ChannelType, EmailChannel
+from tieline_core.resources.notification_channels import TEST_ANNOTATION
 
 CHANNELS = f"{ORGANISATION}/notification_channels"
 NOTIFICATIONS = f"{PROJECT}/notifications"
@@ -97,29 +95,9 @@ async def update_channel(call: Call[None, rest.NotificationChannelUpdate]) -> Re
 
     def change(live: Object, mine: Object) -> None:
         before.update(secret_references(live))
-        if body.name is not None:
-            mine["spec"]["name"] = body.name
-        if body.config is None:
-            return
-        type_ = ChannelType(live["spec"]["type"])
-        stored = live["spec"].get(type_) or {}
-        kept = stored.get("secretRef")
-        if problem := rest.problem_of(type_, body.config, has_secret=kept is not None):
-            raise errors.invalid("config", problem)
-        target, values = convert.channel_target(type_, body.config, name, kept=kept)
-        if (
-            type_ is ChannelType.EMAIL
-            and kept
-            and target.get("secretRef") == kept
-            and _is_elsewhere(stored, target)
-        ):
-            raise errors.invalid(
-                "config.password",
-                "is needed with another host, port or security: the stored one is for this server",
-            )
-        mine["spec"] |= {"type": str(type_), str(type_): target}
+        values, references = convert.change_channel(live, mine, body, name)
         secrets[:] = [PlannedSecret(part=_PART, values=values, name=name)] if values else []
-        sent[:] = [target["secretRef"]["name"]] if target != stored and "secretRef" in target else []
+        sent[:] = references
 
     async def stage() -> None:
         await platform.references.check(call.caller, obj, sent, staged=[one.name for one in secrets])
@@ -136,16 +114,6 @@ async def update_channel(call: Call[None, rest.NotificationChannelUpdate]) -> Re
         )
     await credentials.remove(changed, before - secret_references(changed))
     return Reply(body=convert.channel_to_rest(changed, organisation=call.organisation.id), etag=etag(changed))
-
-
-def _is_elsewhere(stored: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
-    """Whether mail goes to another server, or with other protection: who says where a password goes can read it."""
-    before, after = EmailChannel.model_validate(stored), EmailChannel.model_validate(target)
-    return (before.host, before.effective_port, before.security) != (
-        after.host,
-        after.effective_port,
-        after.security,
-    )
 
 
 @OPERATIONS.add(

@@ -25,6 +25,7 @@ from tieline_api.cluster import revisions
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.cluster.organisations import NO_ORGANISATION, Organisation
 from tieline_api.cluster.revisions import Writes
+from tieline_api.http.request_keys import OPERATION, REQUEST_ID, SESSION, SESSION_ENDS
 from tieline_core.identity.ids import new_id, parse_id
 from tieline_core.kubernetes import KubeError
 
@@ -88,8 +89,6 @@ class Trail:
     body: BaseModel | None = None
     writes: Writes | None = None
     reply: "Reply[Any] | None" = None
-    session: str = ""
-    from_console: bool = False
 
 
 @dataclass
@@ -103,7 +102,7 @@ class PageTrail:
     on_behalf: str = ""
     """Who began what the page goes on with, where no credentials came."""
     kind_of_caller: str = ""
-    """The kind of that one, which a record says where nothing went wrong: it may be somebody else's browser."""
+    """The kind of that one. A record has it only where nothing went wrong: it may be another person's browser."""
     session: str = ""
     kind: str = ""
     object: str = ""
@@ -146,44 +145,48 @@ class Auditor:
         self._cluster = cluster
         self._trusted = trusted
 
-    def ended(
-        self,
-        operation: "Operation",
-        request: web.Request,
-        trail: Trail,
-        *,
-        request_id: str,
-        error: BaseException | None,
-    ) -> None:
-        """Records a request that was answered, or ended with ``error``, if it is one to record."""
-        with self._losing(request_id):
-            self._ended(operation, request, trail, request_id, error)
-
     @contextmanager
-    def page(self, request: web.Request, operation: str, *, request_id: str) -> Iterator[PageTrail]:
-        """Records what a page did, by what is noted in the trail until its end."""
-        trail, failure = PageTrail(operation=operation, writes=revisions.recording()), None
+    def operation(self, operation: "Operation", request: web.Request) -> Iterator[Trail]:
+        """Records the request of an operation, if it is one to record, by what is noted in the trail until its end."""
+        trail, failure = Trail(), None
         try:
             yield trail
         except BaseException as error:
             failure = error
             raise
         finally:
-            with self._losing(request_id):
-                self._page_ended(request, trail, request_id, failure)
+            self.ended(operation, request, trail, error=failure)
+
+    def ended(
+        self, operation: "Operation", request: web.Request, trail: Trail, *, error: BaseException | None
+    ) -> None:
+        """Records a request that was answered, or ended with ``error``, if it is one to record."""
+        with self._losing(request):
+            self._ended(operation, request, trail, error)
 
     @contextmanager
-    def _losing(self, request_id: str) -> Iterator[None]:
+    def page(self, request: web.Request) -> Iterator[PageTrail]:
+        """Records what a page did, by what is noted in the trail until its end."""
+        trail, failure = PageTrail(operation=request[OPERATION], writes=revisions.recording()), None
+        try:
+            yield trail
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            with self._losing(request):
+                self._page_ended(request, trail, failure)
+
+    @contextmanager
+    def _losing(self, request: web.Request) -> Iterator[None]:
         """Counts a record that could not be made, and goes on."""
         try:
             yield
         except Exception:
             self._log.counts["dropped"] += 1
-            logger.exception("An audit record is lost", extra={"request_id": request_id})
+            logger.exception("An audit record is lost", extra={"request_id": request.get(REQUEST_ID, "")})
 
-    def _page_ended(
-        self, request: web.Request, trail: PageTrail, request_id: str, error: BaseException | None
-    ) -> None:
+    def _page_ended(self, request: web.Request, trail: PageTrail, error: BaseException | None) -> None:
         kind: str = trail.kind_of_caller
         outcome = _Outcome("allowed", trail.status) if trail.wrote else None
         if error is not None:
@@ -204,7 +207,6 @@ class Auditor:
                 writes=trail.writes,
             ),
             outcome,
-            request_id,
         )
 
     def _ended(
@@ -212,7 +214,6 @@ class Auditor:
         operation: "Operation",
         request: web.Request,
         trail: Trail,
-        request_id: str,
         error: BaseException | None,
     ) -> None:
         if not _is_recorded(operation, trail):
@@ -232,8 +233,8 @@ class Auditor:
                 caller=caller,
                 subject=caller.username if caller else "",
                 kind_of_caller=caller.kind if caller else "",
-                via=_via(operation, trail),
-                session=trail.session,
+                via=_via(operation, request),
+                session=request.get(SESSION, ""),
                 operation=tool.tool if tool else operation.id,
                 about=(tool.kind, tool.object)
                 if tool
@@ -242,10 +243,9 @@ class Auditor:
                 writes=writes,
             ),
             outcome,
-            request_id,
         )
 
-    def _record(self, request: web.Request, facts: "_Facts", outcome: _Outcome, request_id: str) -> None:
+    def _record(self, request: web.Request, facts: "_Facts", outcome: _Outcome) -> None:
         address = origin(request.remote, request.headers.getall("X-Forwarded-For", ()), trusted=self._trusted)
         writes = facts.writes
         is_bounded = outcome.name != "allowed" and not (writes.changes or writes.sent)
@@ -256,7 +256,7 @@ class Auditor:
         self._log.add(
             AuditRecord(
                 id=new_id(),
-                at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                at=datetime.now(UTC),
                 organisation=facts.organisation,
                 subject=facts.subject,
                 caller=facts.kind_of_caller,
@@ -264,7 +264,7 @@ class Auditor:
                 session=facts.session,
                 address=address,
                 user_agent=request.headers.get("User-Agent", ""),
-                request=request_id,
+                request=request.get(REQUEST_ID, ""),
                 operation=facts.operation,
                 kind=kind,
                 object=identifier,
@@ -278,12 +278,9 @@ class Auditor:
         )
 
     def _admits(self, organisation: str, caller: Caller | None, address: str) -> bool:
-        """Whether one more refusal is recorded. Who is of other organisations alone is a stranger in this one."""
-        is_stranger = caller is None or (
-            caller.organisations is not None and organisation not in caller.organisations
-        )
-        if caller is None or is_stranger:
-            return self._log.refusals.admits_stranger(organisation, address)
+        """Whether one more refusal is recorded. A member of other organisations alone counts as anonymous."""
+        if caller is None or (caller.organisations is not None and organisation not in caller.organisations):
+            return self._log.refusals.admits_anonymous(organisation, address)
         return self._log.refusals.admits_caller(organisation, caller.username)
 
     def _organisation_of(self, caller: Caller) -> Organisation | None:
@@ -350,12 +347,12 @@ def _failure(error: BaseException, *, wrote: bool) -> _Outcome | None:
     return found if found.status in _REFUSED else None
 
 
-def _via(operation: "Operation", trail: Trail) -> str:
+def _via(operation: "Operation", request: web.Request) -> str:
     if operation.own_protocol:
         return "agent"
-    if trail.from_console:
+    if SESSION_ENDS in request:
         return "console"
-    return "page" if trail.session else "rest"
+    return "page" if request.get(SESSION) else "rest"
 
 
 def _object_of(

@@ -43,24 +43,18 @@ from tieline_api.http.request_body import (
     validate_query,
     warning_header,
 )
+from tieline_api.http.request_keys import (
+    CREDENTIALS,
+    OPERATION,
+    ORGANISATION,
+    ORIGINS,
+    SESSION,
+    SESSION_ENDS,
+    USER,
+    WRITES,
+)
 from tieline_api.http.uploads import Upload, UploadMemory, read_upload
 from tieline_core.identity.ids import parse_id
-
-REQUEST_ID = web.RequestKey("request_id", str)
-OPERATION = web.RequestKey("operation", str)
-USER = web.RequestKey("user", str)
-ORGANISATION = web.RequestKey("organisation", str)
-SESSION = web.RequestKey("session", str)
-"""The id of the connect session that the request comes with."""
-ORIGINS = web.RequestKey("origins", frozenset)
-"""Where browsers may send the request's token from, where the token says it."""
-WRITES = web.RequestKey("writes", revisions.Writes)
-"""What the request has written so far."""
-CREDENTIALS = web.RequestKey("credentials", Mapping)
-"""The headers that tell who calls, where they are not the request's own: those of a session in a cookie."""
-
-SESSION_ENDS = web.RequestKey("session_ends", float)
-"""When the session in the request's cookie ends at the latest, in seconds since 1970."""
 
 _MAX_STRAY_BODY = 64 * 1024
 _PIECE = 256 * 1024
@@ -76,16 +70,8 @@ class Dispatcher:
 
     async def run(self, operation: Operation, request: web.Request) -> web.Response:
         """The answer of ``operation``; raises ApiError and KubeError for what goes wrong."""
-        trail, failure = Trail(from_console=SESSION_ENDS in request), None
-        try:
+        with self.auditor.operation(operation, request) as trail:
             return await self._answer(operation, request, trail)
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            trail.session = request.get(SESSION, "")
-            identifier = request.get(REQUEST_ID, "")
-            self.auditor.ended(operation, request, trail, request_id=identifier, error=failure)
 
     async def _answer(self, operation: Operation, request: web.Request, trail: Trail) -> web.Response:
         platform = self._platform

@@ -22,17 +22,9 @@ from tieline_api import errors
 from tieline_api.auth.rate_limits import FailureLimiter, credential_of
 from tieline_api.client_address import Network, origin
 from tieline_api.http.compression import add_vary
-from tieline_api.http.dispatcher import (
-    OPERATION,
-    ORGANISATION,
-    ORIGINS,
-    REQUEST_ID,
-    SESSION,
-    USER,
-    WRITES,
-    credentials_of,
-)
+from tieline_api.http.dispatcher import credentials_of
 from tieline_api.http.metrics import Metrics
+from tieline_api.http.request_keys import OPERATION, ORGANISATION, ORIGINS, REQUEST_ID, SESSION, USER, WRITES
 from tieline_core.identity.ids import new_id
 from tieline_core.kubernetes import KubeError, Unauthorized
 

@@ -24,8 +24,8 @@ from tieline_api import errors
 from tieline_api.auth.authentication import Caller
 from tieline_api.cluster.indexes import key as index_key
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import USER
 from tieline_api.http.request_body import parse_json, read_body
+from tieline_api.http.request_keys import USER
 from tieline_api.pod_api.environment import (
     ACCOUNT_UID,
     Respond,

@@ -19,7 +19,7 @@ from tieline_api.auth.authentication import bearer_token
 from tieline_api.cluster.etags import unchanged
 from tieline_api.cluster.organisations import Organisation
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER
+from tieline_api.http.request_keys import OPERATION, ORGANISATION, USER
 from tieline_api.pod_api.configuration import configuration, environment_of_workload, user_activation
 from tieline_api.pod_api.configuration_sources import secrets_of_environment, secrets_of_user
 

@@ -16,8 +16,8 @@ from tieline_api.connection_requests.client import redactor_of
 from tieline_api.connection_requests.forwarding import shown_text
 from tieline_api.credentials.outcome_reports import RequestOutcome, verdict_of
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import USER
 from tieline_api.http.request_body import parse_json, read_body
+from tieline_api.http.request_keys import USER
 from tieline_api.pod_api.configuration import connection_body, connection_in_use
 from tieline_api.pod_api.environment import (
     ACCOUNT_UID,

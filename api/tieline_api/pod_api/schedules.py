@@ -11,8 +11,8 @@ from tieline_api.activator.targets import target_of
 from tieline_api.auth.authentication import Caller
 from tieline_api.conversion.projects import environment_item, environment_status
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import USER
 from tieline_api.http.request_body import parse_json, read_body
+from tieline_api.http.request_keys import USER
 from tieline_api.pod_api.environment import (
     ACCOUNT_UID,
     authenticated_workload,

@@ -80,7 +80,8 @@ class AuditEntry(Rest):
     at: TimeOut
     """When the request ended."""
     subject: str
-    """Who, or on whose behalf a page went on, by the name in RBAC; a provider by its client id. Empty for strangers."""
+    """Who, or on whose behalf a page went on, by the name in RBAC; a provider by its client id. Empty for anonymous
+    callers."""
     caller: str
     """user, serviceAccount, apiKey, endUser or provider; empty without valid credentials."""
     via: str

@@ -8,8 +8,8 @@ import orjson
 from aiohttp import web
 
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION
 from tieline_api.http.metrics import CONTENT_TYPE, Metrics
+from tieline_api.http.request_keys import OPERATION
 from tieline_common.single_flight import SingleFlight
 
 

@@ -6,7 +6,7 @@ from importlib.resources.abc import Traversable
 
 from aiohttp import web
 
-from tieline_api.http.dispatcher import OPERATION
+from tieline_api.http.request_keys import OPERATION
 
 ASSETS = {
     "swagger-ui-bundle.js": "text/javascript",

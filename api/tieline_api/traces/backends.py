@@ -207,7 +207,7 @@ def make_traces(settings: Settings, engine: Engine, serves: Callable[[str], bool
 
 
 def headers_in(path: str | None) -> Callable[[], Mapping[str, str]]:
-    """Headers of requests to a place elsewhere, ``Name: value`` a line; read each time, as they may be replaced."""
+    """Headers of requests to an external backend, ``Name: value`` a line; read each time, as they may be replaced."""
 
     def read() -> Mapping[str, str]:
         if path is None:

@@ -17,7 +17,7 @@ export function pageOf(kind: string, object: string): string | undefined {
 
 /** Who it was: without credentials, where the request came from. */
 export function whoOf(entry: Pick<AuditEntry, "subject" | "caller" | "address">): string {
-  if (!entry.subject) return `somebody at ${entry.address || "an unknown address"}`;
+  if (!entry.subject) return `anonymous, from ${entry.address || "an unknown address"}`;
   return entry.caller ? visible(entry.subject) : `on behalf of ${visible(entry.subject)}`;
 }
 

@@ -41,7 +41,7 @@ function Filters({ filters, change }: { filters: AuditFilters; change: Change })
         onChange={(event) => change({ log: event.target.value })}
       >
         <option value="">changes</option>
-        <option value={ACCESS}>end users, strangers and requests</option>
+        <option value={ACCESS}>end users, anonymous callers, requests</option>
       </select>
       <Choice
         name="Outcome"
@@ -81,7 +81,7 @@ function Records({ filters, change }: { filters: AuditFilters; change: Change })
       </ul>
       {records.hasNextPage && (
         <button type="button" className="button small quiet" disabled={records.isFetchingNextPage} onClick={more}>
-          {items.length > 0 ? "Older ones" : "Look through older ones"}
+          {items.length > 0 ? "Older records" : "Search older records"}
         </button>
       )}
     </div>

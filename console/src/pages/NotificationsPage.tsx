@@ -154,8 +154,12 @@ function ChannelDialog({ channel, onClose }: { channel?: Channel; onClose: () =>
   const [port, setPort] = useState<number | undefined>(before?.port ?? undefined);
   const [security, setSecurity] = useState<Security>(before?.security ?? "starttls");
   const [signsIn, setSignsIn] = useState(!channel || Boolean(before?.username));
-  /** Whether a secret that is not entered stays. */
-  const keeps = Boolean(channel) && (type !== "email" || Boolean(before?.username));
+  const isSameServer =
+    values.host.trim() === before?.host &&
+    port === (before?.port ?? undefined) &&
+    security === (before?.security ?? "starttls");
+  /** Whether a secret that is not entered stays: a password goes to no other server. */
+  const keeps = Boolean(channel) && (type !== "email" || (Boolean(before?.username) && isSameServer));
   const config = (): NewChannel["config"] => {
     if (type === "slack") return given({ url: values.url.trim() });
     if (type === "webhook") return { url: values.url.trim(), ...given({ secret: values.secret.trim() }) };

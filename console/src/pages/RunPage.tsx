@@ -201,7 +201,6 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
   );
 }
 
-/** The version whose code ran, with a link to its release. */
 function Attempts({ run }: { run: RunDetail }) {
   return (
     <Card

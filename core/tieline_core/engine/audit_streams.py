@@ -8,13 +8,12 @@ writes and reads them.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 
 from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, RetentionPolicy, StreamConfig
 
-from tieline_core.engine.streams import StreamLimits, StreamOwner, ensure_stream, first_number
+from tieline_core.engine.streams import StreamLimits, StreamOwner, ensure_numbered
 
 MAX_RECORD_BYTES = 16 << 10
 """Of a record."""
@@ -79,7 +78,6 @@ async def ensure_audit(
 
     Raises as ``streams.ensure_environment`` does.
     """
-    for config in audit_streams(organisation, limits):
-        # A record is known by its number: a new stream must not have those of an earlier one.
-        first = await first_number(jetstream, str(config.name))
-        await ensure_stream(jetstream, replace(config, first_seq=first), limits, owner, settings=settings)
+    # A record is known by its number.
+    configs = audit_streams(organisation, limits)
+    await ensure_numbered(jetstream, configs, limits, owner, settings=settings)

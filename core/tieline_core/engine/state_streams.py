@@ -15,7 +15,7 @@ A message is a value as JSON. Pods have no way to these streams: the API reads a
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 from urllib.parse import unquote_to_bytes
 
@@ -26,8 +26,7 @@ from tieline_core.engine.streams import (
     NO_DUPLICATES,
     StreamLimits,
     StreamOwner,
-    ensure_stream,
-    first_number,
+    ensure_numbered,
 )
 
 MAX_KEY_BYTES = 512
@@ -210,7 +209,6 @@ async def ensure_state(
 
     Raises as ``streams.ensure_environment`` does.
     """
-    for config in state_streams(organisation, limits):
-        # Numbers of messages are versions of values: a new stream must not have those of an earlier one.
-        first = await first_number(jetstream, str(config.name))
-        await ensure_stream(jetstream, replace(config, first_seq=first), limits, owner, settings=settings)
+    # Numbers of messages are versions of values.
+    configs = state_streams(organisation, limits)
+    await ensure_numbered(jetstream, configs, limits, owner, settings=settings)

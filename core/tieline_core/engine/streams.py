@@ -271,6 +271,23 @@ async def ensure_environment(
     await jetstream.add_consumer(streams.later, _consumer(streams.later_subjects[0], limits))
 
 
+async def ensure_numbered(
+    jetstream: JetStreamContext,
+    configs: Sequence[StreamConfig],
+    limits: StreamLimits,
+    owner: StreamOwner | None = None,
+    *,
+    settings: str = "",
+) -> None:
+    """Makes or updates streams whose messages are known by their numbers: a new one has none of an earlier one's.
+
+    Raises as ``ensure_environment`` does.
+    """
+    for config in configs:
+        first = await first_number(jetstream, str(config.name))
+        await ensure_stream(jetstream, replace(config, first_seq=first), limits, owner, settings=settings)
+
+
 async def ensure_history(
     jetstream: JetStreamContext,
     organisation: str,

@@ -9,7 +9,8 @@ from itertools import chain, islice
 from pathlib import Path
 from urllib.parse import unquote
 
-from tieline.telemetry.redaction import SHORTEST, Redactor
+from tieline.telemetry.redaction import Redactor
+from tieline.telemetry.secret_forms import SHORTEST
 
 NAMES = "TIELINE_SECRET_ENV"
 """The variable that names them, separated by commas."""

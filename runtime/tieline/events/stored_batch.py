@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tieline.events.batch import MAX_SIZE
@@ -13,18 +12,14 @@ _MARK = "~batch"
 """The only name in the payload of a batch."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """An event of a batch."""
-
-    metadata: EventMetadata
-    payload: bytes
+def encode_member(metadata: EventMetadata, payload: bytes) -> bytes:
+    """An event as a batch has it."""
+    return f"[{json.dumps(_named(metadata))},".encode() + payload + b"]"
 
 
-def encode_batch(members: Sequence[Member]) -> bytes:
-    """The payload of the run of a batch."""
-    events = ",".join(f"[{json.dumps(_named(one.metadata))},{one.payload.decode()}]" for one in members)
-    return f'{{"{_MARK}":[{events}]}}'.encode()
+def encode_batch(members: Sequence[bytes]) -> bytes:
+    """The payload of the run of a batch, of its encoded members."""
+    return f'{{"{_MARK}":['.encode() + b",".join(members) + b"]}"
 
 
 def looks_like_batch(payload: bytes) -> bool:

@@ -17,13 +17,13 @@ from tieline.events.publisher import Publisher
 from tieline.events.queue import EventsUnavailableError
 from tieline.events.retry import Reject, RetryLater
 from tieline.events.run_store import RunTakenOver
-from tieline.events.stored_batch import Member, encode_batch
+from tieline.events.stored_batch import encode_batch, encode_member
 from tieline.events.wait_store import KeptEvent
 from tieline.execution.fair_limiter import FairLimiter
 from tieline.execution.ulids import new_ulid
 from tieline.server.event_attempt import Attempt
-from tieline.server.event_settlement import settled
 from tieline.server.event_tasks import Task
+from tieline.server.queue_retries import retried
 from tieline_common.backoff import jitter
 from tieline_protocol.child_runs import ChildEnd, InvalidChildEndError
 from tieline_protocol.event_streams import MAX_EVENT_BYTES
@@ -47,6 +47,14 @@ class BatchCancelledError(TielineError):
     """Why a member is cancelled: its batch was."""
 
 
+@dataclass(frozen=True)
+class _Member:
+    """An event of a batch."""
+
+    attempt: Attempt
+    encoded: bytes
+
+
 @dataclass
 class _Group:
     """A batch that is not full."""
@@ -55,7 +63,7 @@ class _Group:
     rule: BatchRule
     storing: "asyncio.Task[str]" = field(init=False)
     """Stores it, and returns its run."""
-    members: dict[str, Attempt] = field(default_factory=dict)
+    members: dict[str, "_Member"] = field(default_factory=dict)
     """By run, in the order in which they came."""
     size: int = 0
     """Bytes that all that have come take in the stored batch."""
@@ -126,7 +134,8 @@ class EventBatches:
 
     def _joined(self, index: Hashable, attempt: Attempt, task: EventTask, rule: BatchRule) -> "_Group":
         """The batch that has room for an event, and now has it."""
-        length = len(encode_batch([_member(attempt)]))
+        member = _Member(attempt, encode_member(attempt.metadata, attempt.delivery.payload))
+        length = len(encode_batch([member.encoded]))
         group = self._groups.get(index)
         if group is not None and group.size + length > MAX_EVENT_BYTES:
             self._close(index)
@@ -134,7 +143,7 @@ class EventBatches:
         if group is None:
             group = self._groups[index] = _Group(task, rule)
             group.storing = asyncio.create_task(self._store_in_time(index, group))
-        group.members[attempt.metadata.run] = attempt
+        group.members[attempt.metadata.run] = member
         group.size += length
         group.came += 1
         return group
@@ -166,15 +175,15 @@ class EventBatches:
         if self._groups.get(index) is group:
             self._close(index)
         # Another pod may have what this one holds no more.
-        group.members = {run: one for run, one in group.members.items() if one.delivery.held}
-        attempts = list(group.members.values())
-        if not attempts:
-            return ""
-        return await self._store(group, attempts)
+        group.members = {run: one for run, one in group.members.items() if one.attempt.delivery.held}
+        return await self._store(group) if group.members else ""
 
-    async def _store(self, group: _Group, attempts: list[Attempt]) -> str:
-        attempts.sort(key=lambda one: (one.metadata.queued_at, one.metadata.run))
-        members = [_member(one) for one in attempts]
+    async def _store(self, group: _Group) -> str:
+        members = sorted(
+            group.members.values(), key=lambda one: (one.attempt.metadata.queued_at, one.attempt.metadata.run)
+        )
+        attempts = [one.attempt for one in members]
+        content = encode_batch([one.encoded for one in members])
         metadata = EventMetadata(
             run=new_ulid(),
             kind="event",
@@ -186,16 +195,11 @@ class EventBatches:
                 " ".join(filter(None, (one.metadata.run, one.delivery.key_hash))) for one in attempts
             ),
         )
-        content = encode_batch(members)
-        await settled(
+        await retried(
             lambda: self._publisher.store_batch(metadata, content, attempts=group.task.retry.attempts),
             seconds=_STORING_SECONDS,
         )
         return metadata.run
-
-
-def _member(attempt: Attempt) -> Member:
-    return Member(metadata=attempt.metadata, payload=attempt.delivery.payload)
 
 
 async def _until_idle(group: _Group) -> None:

@@ -28,6 +28,7 @@ from tieline.events.run_store import RunTakenOver
 from tieline.events.wait_store import OpenWait
 from tieline.execution.progress import shown
 from tieline.server.event_attempt import Attempt
+from tieline.server.queue_retries import RETRY_SECONDS, retried
 from tieline.server.run_history import masked_error, masked_input, masked_results, masked_tags
 from tieline.telemetry.metrics import Outcome
 from tieline.telemetry.redaction import Redactor
@@ -48,9 +49,6 @@ from tieline_protocol.run_records import (
 logger = logging.getLogger("tieline.run")
 T = TypeVar("T")
 
-_FIRST_RETRY = 0.5
-_LONGEST_RETRY = 10.0
-_SETTLE_SECONDS = 120.0
 _RESCHEDULE_SECONDS = 2.5
 """For an event whose code was stopped since the pod ends."""
 _BEGIN_SECONDS = 2.0
@@ -268,7 +266,7 @@ class EventSettlement:
         until: float,
         error: Exception | None = None,
         *,
-        seconds: float = _SETTLE_SECONDS,
+        seconds: float = RETRY_SECONDS,
     ) -> Outcome:
         """Have it handed out again as attempt ``number``."""
         attempt.decided = True
@@ -291,7 +289,7 @@ class EventSettlement:
         until: float,
         open_waits: Sequence[OpenWait],
         *,
-        seconds: float = _SETTLE_SECONDS,
+        seconds: float = RETRY_SECONDS,
     ) -> None:
         waits = True
 
@@ -361,9 +359,9 @@ class EventSettlement:
         await self.settled(attempt.delivery.done)
         return "failed"
 
-    async def settled(self, call: Callable[[], Awaitable[T]], *, seconds: float = _SETTLE_SECONDS) -> T:
-        """See the function ``settled``."""
-        return await settled(call, seconds=seconds)
+    async def settled(self, call: Callable[[], Awaitable[T]], *, seconds: float = RETRY_SECONDS) -> T:
+        """See ``retried``."""
+        return await retried(call, seconds=seconds)
 
     async def _set_aside(self, attempt: Attempt, error: Exception, refused: EventsUnavailableError) -> None:
         """Keep an event that failed for good, and why, until there is room for its dead letter."""
@@ -501,24 +499,6 @@ class EventSettlement:
             tags=masked_tags(attempt.tags, redact),
             progress=attempt.progress.record(attempt.number, mask),
         )
-
-
-async def settled(call: Callable[[], Awaitable[T]], *, seconds: float = _SETTLE_SECONDS) -> T:
-    """The result of a call to the queue, which is repeated while the engine is away, for ``seconds`` at most.
-
-    Raises EventsUnavailableError in the end. What the engine refuses is not repeated.
-    """
-    began, attempt = time.monotonic(), 0
-    while True:
-        try:
-            return await call()
-        except (QueueFullError, MessageTooLargeError):
-            raise
-        except EventsUnavailableError:
-            attempt += 1
-            if time.monotonic() - began > seconds:
-                raise
-            await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
 
 
 def _claimed(content: bytes) -> list[RunRecord]:

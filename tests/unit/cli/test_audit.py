@@ -25,7 +25,7 @@ def record(sequence: int, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-STRANGER = {"subject": "", "outcome": "refused", "status": 401, "code": "unauthenticated", "changes": []}
+ANONYMOUS = {"subject": "", "outcome": "refused", "status": 401, "code": "unauthenticated", "changes": []}
 
 
 @pytest.fixture
@@ -46,13 +46,13 @@ def asked(server: Server) -> list[dict[str, list[str]]]:
 
 
 def test_records_say_who_did_what(server: Server, tieline: Tieline, pages: list[dict[str, Any]]) -> None:
-    pages.append({"items": [record(9), record(8, **STRANGER)]})
+    pages.append({"items": [record(9), record(8, **ANONYMOUS)]})
     code, shown, errors = tieline("audit", "list")
     assert code == 0, errors
     first, second = shown.splitlines()[1:3]
     assert "ann" in first
     assert "changed systems: domain, name=New" in " ".join(shown.split())
-    assert "192.0.2.7" in second, "a stranger has no name"
+    assert "192.0.2.7" in second, "an anonymous caller has no name"
     assert "refused" in shown
     assert asked(server)[0]["log"] == ["changes"]
 

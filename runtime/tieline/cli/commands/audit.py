@@ -23,7 +23,9 @@ def list_records(
     *,
     access: Annotated[
         bool,
-        typer.Option("--access", help="What end users and strangers did, and requests through connections."),
+        typer.Option(
+            "--access", help="What end users and anonymous callers did, and requests through connections."
+        ),
     ] = False,
     subject: Annotated[
         str | None, typer.Option("--subject", metavar="NAME", help="Of this subject, by its name in RBAC.")

@@ -22,7 +22,7 @@ Person_ = Callable[[Client], Person]
 
 @pytest.fixture
 def system(admin: Client, scene: Scene) -> str:
-    """The id of a system that was made, renamed, and that a stranger could not change."""
+    """The id of a system that was made, renamed, and that an anonymous caller could not change."""
     scene.project("Audited")
     made = str(make_system(admin)["id"])
     admin.ok("PUT", f"/systems/{made}", {"name": "Renamed shop"}, status=201)
@@ -47,7 +47,7 @@ def test_records_say_who_changed_what_and_who_was_refused(
     ann.finds_it_accessible()
     ann.page.get_by_label("Log").select_option("access")
     expect(records).to_have_count(1)
-    expect(records).to_contain_text("somebody at 127.0.0.1")
+    expect(records).to_contain_text("anonymous, from 127.0.0.1")
     expect(records).to_contain_text("refused: unauthenticated")
     ann.page.get_by_label("Outcome").select_option("failed")
     ann.button("Clear the filters").click()

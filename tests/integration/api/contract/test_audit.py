@@ -177,10 +177,10 @@ def test_a_change_is_found_by_its_object(client: Client, secrets: list[str]) -> 
 
 
 def test_who_is_refused_is_recorded_and_may_not_read_it(client: Client, secrets: list[str]) -> None:
-    stranger = Client(client.url, None, client.organisation)
-    assert stranger("POST", "/systems", {"name": MARKER}).status == 401
+    anonymous = Client(client.url, None, client.organisation)
+    assert anonymous("POST", "/systems", {"name": MARKER}).status == 401
     refused = eventually(
         "the refusal", lambda: records(client, "&outcome=refused&kind=systems", log=AuditPart.ACCESS)
     )
     assert any((one["status"], one["subject"]) == (401, "") for one in refused)
-    assert stranger("GET", "/audit").status == 401
+    assert anonymous("GET", "/audit").status == 401

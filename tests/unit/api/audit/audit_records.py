@@ -1,5 +1,6 @@
 """Records for tests."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from tieline_api.audit.records import AuditRecord
@@ -8,7 +9,7 @@ from tieline_api.audit.records import AuditRecord
 def record(identifier: str = "R", organisation: str = "O", **fields: Any) -> AuditRecord:
     """A record of an allowed write."""
     given: dict[str, Any] = {
-        "id": identifier, "organisation": organisation, "at": "2026-01-01T00:00:00.000Z", "subject": "ann",
+        "id": identifier, "organisation": organisation, "at": datetime(2026, 1, 1, tzinfo=UTC), "subject": "ann",
         "caller": "user", "via": "rest", "operation": "updateSystem", "outcome": "allowed", "status": 201,
     }  # fmt: skip
     return AuditRecord(**given | fields)

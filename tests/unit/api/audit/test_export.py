@@ -77,7 +77,7 @@ def test_a_record_is_an_otlp_log_record(outcome: str, severity: str) -> None:
     assert values["tieline.audit.organisation"].string_value == "O"
     assert values["tieline.audit.status"].int_value == 201
     assert values["tieline.audit.cut"].WhichOneof("value") == "bool_value"
-    assert values["tieline.audit.userAgent"].string_value == "a b", "of strangers, on one line"
+    assert values["tieline.audit.userAgent"].string_value == "a b", "untrusted, on one line"
     (change,) = values["tieline.audit.changes"].array_value.values
     assert change.kvlist_value.values[0].value.string_value == "systems"
 

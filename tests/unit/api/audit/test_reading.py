@@ -44,7 +44,7 @@ async def read(stream: Stream, *, before: int | None = None, first: int = 10, ev
         "O",
         before=before,
         first=first,
-        wanted=lambda record: record["number"] % every == 0,
+        select=lambda number, record: (number, record) if record["number"] % every == 0 else None,
     )
 
 

@@ -63,7 +63,7 @@ def test_secrets_are_left_out_with_their_names() -> None:
     assert redacted([ObjectChange("secrets", None, _object({"name": MARKER}))]) == []
 
 
-def test_texts_of_strangers_are_one_short_line() -> None:
+def test_untrusted_text_is_one_short_line() -> None:
     assert cleaned("a\r\nb\x1b[31m\ud800") == "a  b [31m "
     assert len(cleaned("x" * 10_000)) == 256
 

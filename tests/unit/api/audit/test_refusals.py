@@ -2,10 +2,10 @@
 
 from tieline_api.audit.refusals import (
     DAY_SECONDS,
+    MOST_ANONYMOUS,
+    MOST_OF_ADDRESS,
     MOST_OF_CALLER,
     MOST_OF_CALLER_IN_A_DAY,
-    MOST_OF_STRANGER,
-    MOST_OF_STRANGERS,
     WINDOW_SECONDS,
     RefusalLimiter,
 )
@@ -21,34 +21,34 @@ class Clock:
 def test_an_address_is_bounded_in_each_window() -> None:
     clock = Clock()
     limiter = RefusalLimiter(clock=clock)
-    assert sum(limiter.admits_stranger("O", "a") for _ in range(50)) == MOST_OF_STRANGER
-    assert limiter.admits_stranger("O", "b")
+    assert sum(limiter.admits_anonymous("O", "a") for _ in range(50)) == MOST_OF_ADDRESS
+    assert limiter.admits_anonymous("O", "b")
     clock.now += WINDOW_SECONDS
-    assert limiter.admits_stranger("O", "a")
+    assert limiter.admits_anonymous("O", "a")
 
 
 def test_many_addresses_are_bounded_together_in_each_organisation() -> None:
     limiter = RefusalLimiter(clock=Clock())
-    admitted = sum(limiter.admits_stranger("O", f"{number}") for number in range(20_000))
-    assert admitted == MOST_OF_STRANGERS
-    assert limiter.admits_stranger("other", "1")
+    admitted = sum(limiter.admits_anonymous("O", f"{number}") for number in range(20_000))
+    assert admitted == MOST_ANONYMOUS
+    assert limiter.admits_anonymous("other", "1")
 
 
 def test_a_day_has_bounds_of_its_own() -> None:
     clock = Clock()
     limiter = RefusalLimiter(clock=clock)
-    strangers = callers = 0
+    anonymous = callers = 0
     while clock.now < DAY_SECONDS:
-        strangers += sum(limiter.admits_stranger("O", f"{number}") for number in range(50))
+        anonymous += sum(limiter.admits_anonymous("O", f"{number}") for number in range(50))
         callers += sum(limiter.admits_caller("O", "ann") for _ in range(50))
         clock.now += WINDOW_SECONDS
-    assert (strangers, callers) == (MOST_OF_STRANGERS, MOST_OF_CALLER_IN_A_DAY)
-    assert limiter.admits_stranger("O", "1")
+    assert (anonymous, callers) == (MOST_ANONYMOUS, MOST_OF_CALLER_IN_A_DAY)
+    assert limiter.admits_anonymous("O", "1")
     assert limiter.admits_caller("O", "ann")
 
 
-def test_strangers_take_nothing_from_callers() -> None:
+def test_anonymous_callers_take_nothing_from_known_ones() -> None:
     limiter = RefusalLimiter(clock=Clock())
     for number in range(1000):
-        limiter.admits_stranger("O", f"{number}")
+        limiter.admits_anonymous("O", f"{number}")
     assert sum(limiter.admits_caller("O", "ann") for _ in range(1000)) == MOST_OF_CALLER

@@ -14,7 +14,7 @@ from aiohttp.test_utils import make_mocked_request
 from tieline_api import errors
 from tieline_api.audit.log import AuditLog
 from tieline_api.audit.records import AuditRecord
-from tieline_api.audit.refusals import MOST_OF_STRANGER
+from tieline_api.audit.refusals import MOST_OF_ADDRESS
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.end_users import EndUserScope
 from tieline_api.cluster.organisations import NO_ORGANISATION, Organisation
@@ -23,6 +23,7 @@ from tieline_api.handlers import OPERATIONS
 from tieline_api.http.auditing import KINDS, NOT_WRITES, Auditor, Trail
 from tieline_api.http.openapi import parameters
 from tieline_api.http.operation import Operation, Reply
+from tieline_api.http.request_keys import OPERATION, REQUEST_ID, SESSION
 from tieline_api.schemas.systems import SystemUpdate
 from tieline_core.kubernetes import Conflict
 
@@ -53,11 +54,18 @@ class Requests:
         self.auditor = Auditor(self.log, cluster, trusted=())  # type: ignore[arg-type]
 
     def end(
-        self, operation: Operation, trail: Trail, error: BaseException | None = None, *, agent: str = ""
+        self,
+        operation: Operation,
+        trail: Trail,
+        error: BaseException | None = None,
+        *,
+        agent: str = "",
+        session: str = "",
     ) -> list[AuditRecord]:
         path = {"organisation_id": OURS, "system_id": SYSTEM}
         request = make_mocked_request(operation.method, "/", match_info=path, headers={"User-Agent": agent})
-        self.auditor.ended(operation, request, trail, request_id="r1", error=error)
+        request[REQUEST_ID], request[SESSION] = "r1", session
+        self.auditor.ended(operation, request, trail, error=error)
         return self.log.records
 
 
@@ -182,9 +190,10 @@ class Page:
 
     def records(self, error: Exception | None = None, **known: Any) -> list[AuditRecord]:
         request = make_mocked_request("POST", "/oauth2/callback")
+        request[OPERATION], request[REQUEST_ID] = "oauth2CallbackFinish", "r1"
         with (
             suppress(Exception),
-            self.requests.auditor.page(request, "oauth2CallbackFinish", request_id="r1") as trail,
+            self.requests.auditor.page(request) as trail,
         ):
             trail.organisation, trail.on_behalf, trail.kind_of_caller = ORGANISATION, "user:ann", "endUser"
             for name, value in known.items():
@@ -206,11 +215,11 @@ def test_a_page_that_wrote_nothing_leaves_no_record() -> None:
     assert not Page().records(errors.too_many_requests("no", retry_after=1))
 
 
-def test_who_a_page_refuses_may_be_somebody_else_and_counts_as_a_stranger() -> None:
+def test_who_a_page_refuses_may_be_somebody_else_and_counts_as_anonymous() -> None:
     page = Page()
     for _ in range(50):
         page.records(errors.invalid("state", "is of another browser"))
-    assert len(page.requests.log.records) == MOST_OF_STRANGER
+    assert len(page.requests.log.records) == MOST_OF_ADDRESS
     found = page.requests.log.records[0]
     assert (found.outcome, found.status, found.caller) == ("refused", 422, "")
 
@@ -223,28 +232,28 @@ def test_a_page_that_failed_after_a_write_has_failed() -> None:
 def test_an_end_users_write_about_themselves_is_their_organisations() -> None:
     scope = EndUserScope(external_id="pat", session="s1")
     pat = Caller(username="pat", kind="endUser", organisations=frozenset({OURS}), end_user=scope)
-    trail = Trail(caller=pat, organisation=NO_ORGANISATION, session="s1", reply=Reply())
-    (found,) = Requests().end(BY_ID["endCurrentConnectSession"], trail)
+    trail = Trail(caller=pat, organisation=NO_ORGANISATION, reply=Reply())
+    (found,) = Requests().end(BY_ID["endCurrentConnectSession"], trail, session="s1")
     assert (found.organisation, found.subject, found.session) == (OURS, "pat", "s1")
     ann = Trail(caller=ANN, organisation=NO_ORGANISATION, reply=Reply())
     assert not Requests().end(BY_ID["endCurrentConnectSession"], ann)
 
 
-def test_strangers_are_bounded() -> None:
+def test_anonymous_refusals_are_bounded() -> None:
     requests = Requests()
     for _ in range(50):
         requests.end(BY_ID["updateSystem"], Trail(), errors.unauthenticated("no"))
-    assert len(requests.log.records) == MOST_OF_STRANGER
+    assert len(requests.log.records) == MOST_OF_ADDRESS
     assert (requests.log.records[0].subject, requests.log.records[0].status) == ("", 401)
-    assert requests.log.counts["limited"] == 50 - MOST_OF_STRANGER
+    assert requests.log.counts["limited"] == 50 - MOST_OF_ADDRESS
 
 
-def test_a_caller_of_another_organisation_counts_as_a_stranger() -> None:
+def test_a_caller_of_another_organisation_counts_as_anonymous() -> None:
     requests = Requests()
-    stranger = Trail(caller=Caller(username="eve", organisations=frozenset({SYSTEM})))
+    eve = Trail(caller=Caller(username="eve", organisations=frozenset({SYSTEM})))
     for _ in range(50):
-        requests.end(BY_ID["updateSystem"], stranger, errors.forbidden("no"))
-    assert len(requests.log.records) == MOST_OF_STRANGER
+        requests.end(BY_ID["updateSystem"], eve, errors.forbidden("no"))
+    assert len(requests.log.records) == MOST_OF_ADDRESS
 
 
 def test_allowed_writes_are_never_limited() -> None:

@@ -24,7 +24,8 @@ from tieline_api.engine.limit_store import LimitStore
 from tieline_api.engine.rate_quotas import REQUESTS, RateQuotas
 from tieline_api.handlers import OPERATIONS
 from tieline_api.handlers.watching import _KINDS
-from tieline_api.http.dispatcher import SESSION_ENDS, Dispatcher
+from tieline_api.http.dispatcher import Dispatcher
+from tieline_api.http.request_keys import SESSION_ENDS
 from tieline_api.schemas.watching import ChangedObject
 from tieline_api.watching.feed import Change, ChangeFeed
 from tieline_core.kubernetes import Resource

@@ -25,7 +25,7 @@ from tests.unit.runtime.external_systems import api_key, basic, environment, sch
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Credential, parse
 from tieline.errors import CodeError
-from tieline.telemetry import logs, redaction, termination_message
+from tieline.telemetry import logs, redaction, secret_matcher, termination_message
 from tieline.telemetry.logs import Log, StdoutLogger
 from tieline.telemetry.otlp_json import encode
 from tieline.telemetry.redaction import Redactor, current_redactor
@@ -268,7 +268,7 @@ def test_many_secrets_are_found_as_few_are(monkeypatch: pytest.MonkeyPatch) -> N
     text = " ".join([*known, "abcdefghi", "ab", json.dumps(known), KEY[:300]])
     few, many = Redactor(), Redactor()
     few.learn(known)
-    monkeypatch.setattr(redaction, "_FEW", 0)
+    monkeypatch.setattr(secret_matcher, "_FEW", 0)
     many.learn(known)
     assert few(text) == many(text)
     assert few.suspects(text)
