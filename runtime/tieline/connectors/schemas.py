@@ -20,7 +20,7 @@ class Schemas:
 
     def __init__(self, named: Mapping[str, Schema]) -> None:
         self.named = named
-        self._validators: dict[int, Any] = {}
+        self._validators: dict[int, tuple[Schema, Any]] = {}
 
     def findings(self, schema: Schema, value: Any, at: str) -> list[str]:
         """What is wrong with ``value`` at a place such as ``body``, the first few: ``body.lines[0].sku: …``."""
@@ -43,11 +43,11 @@ class Schemas:
         return schema if isinstance(schema, Mapping) else {}
 
     def _validator(self, schema: Schema) -> Any:
-        # The description holds its schemas for as long as it is there: their identity is their name.
+        # With the schema itself: what is deleted gives its identity to the next one.
         key = id(schema)
         if key not in self._validators:
-            self._validators[key] = self._build(schema)
-        return self._validators[key]
+            self._validators[key] = (schema, self._build(schema))
+        return self._validators[key][1]
 
     def _build(self, schema: Schema) -> Any:
         # Pods load no more than they need: most never call an operation.
