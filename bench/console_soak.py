@@ -33,7 +33,7 @@ from bench.platform import Platform
 from bench.prerequisites import cluster
 from bench.processes import resident, running
 from tests.harness.console.built import built_console
-from tests.harness.console.chromium import OPTIONS, PROGRAM, install_chromium
+from tests.harness.console.chromium import OPTIONS, install_chromium, program_options
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.processes.ports import free_port
 from tests.integration.api.engine_objects import make_streams
@@ -471,7 +471,7 @@ async def _soak(stack: AsyncExitStack, kube: Kube, folder: Path, engine: NatsSer
     soak = Soak(client, server, relay, rest, namespace, project["id"], streams, engine)
     await soak.report_earlier_runs()
     playwright = await stack.enter_async_context(async_playwright())
-    browser = await playwright.chromium.launch(executable_path=PROGRAM, args=OPTIONS)
+    browser = await playwright.chromium.launch(**program_options(), args=OPTIONS)
     stack.push_async_callback(browser.close)
     url = f"http://127.0.0.1:{relay.port}"
     for number, token in enumerate(tokens):

@@ -8,15 +8,14 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ViewportSize, expect, sync_playwright
 
-from tests.harness.identity.browser import PROGRAMS
+from tests.harness.console.without_netlink import LAUNCHER, variables
+from tests.harness.identity.browser import PROGRAM, PROGRAMS
 from tieline_cluster.image_build.debian_packages import install_missing
 from tieline_cluster.progress import Progress
 
 SIZE: ViewportSize = {"width": 1360, "height": 860}
 PATIENCE_MS = 60_000
 """For what comes within a moment on an idle machine."""
-PROGRAM = "/usr/bin/chromium-headless-shell"
-"""Without windows and pages of its own: it takes a third of the processor time of the whole browser."""
 WHOLE_PROGRAM = "/usr/bin/chromium"
 """The browser as people have it, with their settings: those of cookies, say."""
 OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]
@@ -27,13 +26,18 @@ def install_chromium() -> None:
     install_missing(PROGRAMS, Progress())
 
 
+def program_options(program: str = PROGRAM) -> dict[str, Any]:
+    """Playwright's options for a browser that does not notice how pods come and go on this machine."""
+    return {"executable_path": LAUNCHER, "env": variables(program)}
+
+
 @contextmanager
 def chromium(*options: str, program: str = PROGRAM) -> Iterator[Browser]:
     """Chromium, headless. Expectations wait as long as ``PATIENCE_MS``. ``options`` of its command line."""
     install_chromium()
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
+        browser = playwright.chromium.launch(**program_options(program), args=[*OPTIONS, *options])
         try:
             yield browser
         finally:

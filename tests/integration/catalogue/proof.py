@@ -13,7 +13,7 @@ from typing import Any
 from playwright.async_api import Browser, Page, async_playwright, expect
 from playwright.async_api import Error as PlaywrightError
 
-from tests.harness.console.chromium import OPTIONS, PROGRAM
+from tests.harness.console.chromium import OPTIONS, program_options
 from tests.harness.session.waiting import PATIENCE, eventually_async
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.catalogue.emulated_internet import EmulatedInternet
@@ -331,9 +331,8 @@ async def prove_all(
     turns = asyncio.Semaphore(AT_ONCE)
     expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=PROGRAM, args=[*OPTIONS, *internet.browser_options]
-        )
+        options = [*OPTIONS, *internet.browser_options]
+        browser = await playwright.chromium.launch(**program_options(), args=options)
 
         async def prove(one: Installed) -> Shown:
             async with turns, _page(browser) as page:
