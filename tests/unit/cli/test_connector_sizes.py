@@ -181,6 +181,13 @@ def test_an_object_that_is_a_named_one_written_out_is_that_one() -> None:
     assert source.count("street: ") == 1
 
 
+def test_a_schema_that_is_gone_leaves_no_check_behind() -> None:
+    schemas = Schemas({})
+    for _ in range(20):
+        assert schemas.findings({"type": "string"}, 1, "body") == ['body: is not of type "string"']
+        assert schemas.findings({"type": "integer"}, 1, "body") == []
+
+
 def test_errors_of_an_operation_bring_no_schemas() -> None:
     description = described(
         {"Order": ADDRESS, "Error": {"type": "object", "properties": {"code": {"type": "string"}}}},
