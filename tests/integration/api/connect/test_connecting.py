@@ -26,6 +26,17 @@ def test_a_user_sees_whose_account_it_is_and_what_each_system_is_for(scene: Scen
     assert "#" not in page.url
 
 
+def test_a_page_without_one_of_its_scripts_loads_again_and_then_says_so(scene: Scene, page: Page) -> None:
+    page.route("**/dom.js", lambda route: route.abort(), times=1)
+    made = scene.begin()
+    page.goto(made["url"])
+    expect(page.get_by_text(f"You are connecting accounts for Ann ({made['externalId']}).")).to_be_visible()
+    page.route("**/dom.js", lambda route: route.abort())
+    page.goto(scene.begin()["url"])
+    page.reload()
+    expect(page.get_by_role("alert")).to_have_text("The page was not loaded completely. Load it again.")
+
+
 def test_the_logos_of_the_brand_and_of_its_systems_are_shown(scene: Scene, page: Page) -> None:
     page.goto(scene.begin(templates=only(scene, scene.key))["url"])
     expect(page.get_by_role("heading", name="The Shop")).to_be_visible()
