@@ -133,7 +133,7 @@ def platform(
     keycloak: Keycloak,
     api_kubeconfig: Path,
     kubectl: Kubectl,
-    org: Organisation,
+    oauth_org: Organisation,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Platform]:
     application = keycloak.register_for_devices()
@@ -148,7 +148,7 @@ def platform(
     (folder / "issuers.json").write_text(json.dumps([issuer]))
     variables = {"TIELINE_ISSUERS_FILE": str(folder / "issuers.json"), "TIELINE_FAILED_LIMIT": "0"}
     with RunningApi(kubeconfig=api_kubeconfig, log=folder / "log", variables=variables) as running:
-        yield Platform(running, keycloak, application, kubectl, org)
+        yield Platform(running, keycloak, application, kubectl, oauth_org)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Server
-from tests.integration.api.docs.reader import Reader
+from tests.integration.docs.reader import Reader
 from tests.integration.operator.cluster_objects import NamespacedKubectl, ready
 from tests.integration.operator.running_operator import RunningOperator
 from tests.unit.docs.doc_pages import page

@@ -24,8 +24,8 @@ from tests.harness.processes.running_api import RunningApi
 from tests.harness.processes.running_process import RunningProcess
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually
-from tests.integration.api.docs.reader import Reader
 from tests.integration.api.pods import account_token
+from tests.integration.docs.reader import Reader
 from tests.integration.operator.running_operator import RunningOperator
 from tests.unit.docs.doc_pages import page
 
