@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from tieline.cli.commands import (
+    access,
     approvals,
     audit,
     catalogue,
@@ -21,6 +22,7 @@ from tieline.cli.commands import (
     login,
     logs,
     new_project,
+    notifications,
     organisations,
     packages,
     releases,
@@ -92,6 +94,10 @@ systems.systems.command("search")(catalogue.search)
 app.add_typer(connections.connections, name="connections", rich_help_panel=MANAGE)
 app.add_typer(users.users, name="users", rich_help_panel=MANAGE)
 app.add_typer(organisations.organisation, name="org", rich_help_panel=MANAGE)
+app.add_typer(notifications.channels, name="channels", rich_help_panel=MANAGE)
+app.add_typer(notifications.notifications, name="notifications", rich_help_panel=MANAGE)
+app.add_typer(access.roles, name="roles", rich_help_panel=MANAGE)
+app.add_typer(access.keys, name="keys", rich_help_panel=MANAGE)
 app.add_typer(audit.audit, name="audit", rich_help_panel=MANAGE)
 connections.connections.command("connect")(connect.connect)
 app.add_typer(connectors.connectors, name="connectors", rich_help_panel=MANAGE)

@@ -139,6 +139,20 @@ def read_file(path: Path) -> bytes:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
+def read_secret(file: Path | None, what: str, *, option: str) -> str:
+    """A secret from a file, from standard input (``-``), or from the person at the terminal. Raises UsageError."""
+    if file is not None:
+        content = typer.get_binary_stream("stdin").read() if str(file) == "-" else read_file(file)
+        text = content.decode("utf-8", "replace").strip()
+    elif is_interactive():
+        text = str(typer.prompt(what, hide_input=True, err=True)).strip()
+    else:
+        raise UsageError(f"{what} is needed: give it with {option}")
+    if not text:
+        raise UsageError(f"{what} is empty")
+    return text
+
+
 def seconds_of(text: str) -> float:
     """A duration such as ``30s``, ``10m``, ``2h`` or ``1d`` in seconds. Raises UsageError."""
     number, unit = text[:-1], text[-1:]

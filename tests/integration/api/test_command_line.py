@@ -136,6 +136,39 @@ def test_findings_stop_a_deploy_before_anything_is_uploaded(
     assert tieline.json("versions", "--project", "Cli two") == []
 
 
+def test_a_key_gets_a_role_and_loses_it(tieline: Command) -> None:
+    key = tieline.json("keys", "create", "reporting", "--expires", "1d")
+    assert key["role"] == "none"
+    tieline("roles", "assign", "viewer", "--user", key["subject"])
+    assert "already" in tieline("roles", "assign", "viewer", "--user", key["subject"], code=1)
+    (binding,) = [
+        one for one in tieline.json("roles", "list") if one["subjects"][0]["name"] == key["subject"]
+    ]
+    assert f"User {key['subject']}" in tieline("roles", "list")
+    eventually(
+        "the key may list projects",
+        lambda: tieline.run("projects", "list", TIELINE_TOKEN=key["key"]).returncode == 0,
+    )
+    tieline("roles", "remove", binding["id"], "--yes")
+    tieline("keys", "revoke", key["id"], "--yes")
+    assert key["id"] not in tieline("keys", "list")
+    tieline("projects", "list", code=3, TIELINE_TOKEN=key["key"])
+
+
+def test_a_channel_is_notified_until_it_is_deleted(tieline: Command, tmp_path: Path) -> None:
+    tieline("projects", "create", "Cli notified")
+    (tmp_path / "secret").write_text("https://hooks.slack.com/services/x")
+    tieline("channels", "create", "Cli channel", "--type", "slack", "--secret-file", "secret")
+    project = ("--project", "Cli notified")
+    tieline("notifications", "create", "cli channel", *project, "--event", "run_dead")
+    assert "run_dead" in tieline("notifications", "list", *project)
+    assert "Cli channel" in tieline("channels", "list")
+    assert "use" in tieline("channels", "delete", "Cli channel", "--yes", code=1)
+    tieline("notifications", "delete", "Cli channel", *project, "--yes")
+    tieline("channels", "delete", "Cli channel", "--yes")
+    assert "Cli channel" not in tieline("channels", "list")
+
+
 def test_names_that_several_objects_have_ask_for_an_id(tieline: Command) -> None:
     tieline("projects", "create", "Twice")
     tieline("projects", "create", "Twice")

@@ -187,6 +187,36 @@ ANSWERS = {
             }
         ]
     },
+    "role-bindings": {
+        "items": [
+            {
+                "id": ID,
+                "roleName": ATTACK,
+                "subjects": [{"kind": ATTACK, "name": ATTACK, "namespace": ATTACK}],
+                "byRest": True,
+                "createdAt": ATTACK,
+            }
+        ]
+    },
+    "api-keys": {
+        "items": [{"id": ID, "user": ATTACK, "role": ATTACK, "expiresAt": ATTACK, "createdAt": ATTACK}]
+    },
+    "notification_channels": {
+        "items": [
+            {
+                **{"id": ID, "name": ATTACK, "type": ATTACK, "config": {"to": [ATTACK]}},
+                **{"last_delivered_at": ATTACK, "message": ATTACK, "ready": ATTACK},
+            }
+        ]
+    },
+    f"projects/{ID}/notifications": {
+        "items": [
+            {
+                **{"id": ID, "name": ATTACK, "environment_id": ATTACK, "channelName": ATTACK},
+                **{"events": [ATTACK], "incidents": [], "ready": False},
+            }
+        ]
+    },
     f"projects/{ID}/environments/call": {
         "status": 200,
         "headers": {ATTACK: [ATTACK]},
@@ -219,6 +249,10 @@ READS = [
     ("state", "get", ID, "x"),
     ("events", "publish", "x"),
     ("audit", "list"),
+    ("roles", "list"),
+    ("keys", "list"),
+    ("channels", "list"),
+    ("notifications", "list"),
     ("api", "projects"),
 ]
 _NAMES = [" ".join(item[:2]) for item in READS]
@@ -392,6 +426,8 @@ HOSTILE_ARGUMENTS = [
     (("logs", "--since", "0001-01-01T00:00:00+23:00"), 2),
     (("events", "publish", "x", "--delay", "nan"), 2),
     (("state", "set", ID, "x", "1", "--expires", "1e999d"), 2),
+    (("roles", "remove", "../x", "--yes"), 4),
+    (("keys", "revoke", "..", "--yes"), 2),
     (("connections", "call", ID, "-X", "GET / HTTP/1.1\r\nX: y"), 2),
     (("connections", "call", ID, "-H", "X: a\r\nY: b"), 2),
     (("connections", "call", ID, "-H", "X Y: a"), 2),

@@ -9,10 +9,10 @@ import typer
 from ulid import ULID
 
 from tieline.cli.exit_codes import CommandError, UsageError
-from tieline.cli.options import LimitOption, OutputOption, Platform, read_file
+from tieline.cli.options import LimitOption, OutputOption, Platform, read_secret
 from tieline.cli.remote.client import Client, Json, segment
 from tieline.cli.remote.openapi_directory import OpenapiDirectory
-from tieline.cli.terminal import Output, details, is_interactive, note, progress, safe, show, write
+from tieline.cli.terminal import Output, details, note, progress, safe, show, write
 from tieline.cli.url_variables import VariableOption, chosen_variables
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def add(
         scheme = _scheme_with_client(entry)
         body["clients"] = [{"scheme": scheme["id"], "clientId": client_id}]
         if client_secret_file or _has_secret(scheme):
-            body["clients"][0]["clientSecret"] = _client_secret(client_secret_file)
+            body["clients"][0]["clientSecret"] = read_secret(
+                client_secret_file, "The client's secret", option="--client-secret-file"
+            )
     made = remote.request("POST", f"catalogue/{segment(entry.key)}/systems", body=body)
     _show_made(made, output)
     if output is Output.TABLE and not client_id:
@@ -294,19 +296,6 @@ def _has_secret(scheme: Json) -> bool:
     from tieline_catalogue.entry import needs_client_secret  # noqa: PLC0415  (it is not in the runtime image)
 
     return needs_client_secret(scheme)
-
-
-def _client_secret(file: Path | None) -> str:
-    if file is not None:
-        content = typer.get_binary_stream("stdin").read() if str(file) == "-" else read_file(file)
-        text = content.decode("utf-8", "replace").strip()
-    elif is_interactive():
-        text = str(typer.prompt("Client secret", hide_input=True, err=True)).strip()
-    else:
-        raise UsageError("The client's secret is needed: give it with --client-secret-file")
-    if not text:
-        raise UsageError("The client's secret is empty")
-    return text
 
 
 def _secret_name(entry: "Entry") -> str:
