@@ -156,6 +156,8 @@ class IssueFilter:
     assignee: str | None = None
     since: int | None = None
     """Only those that failed at or after this time."""
+    until: int | None = None
+    """Only those that failed first before this time."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,8 @@ class IssuesQuery(PageQuery):
     """Only issues of this person."""
     since: TimeIn | None = None
     """Only issues that failed at or after this time."""
+    until: TimeIn | None = None
+    """Only issues that failed first before this time. With ``since``: those that were there in between."""
 
 
 class Issue(Rest):

@@ -107,6 +107,7 @@ async def page_of_issues(
         system=query.system,
         assignee=query.assignee,
         since=convert.nanoseconds(query.since) if query.since else None,
+        until=convert.nanoseconds(query.until) if query.until else None,
     )
     shown = ShownIssues(call, now)
     request = IssuePageRequest(

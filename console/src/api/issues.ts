@@ -21,6 +21,7 @@ export const ISSUE_FILTERS = [
   "assignee",
   "last",
   "since",
+  "until",
 ] as const;
 export type IssueFilters = Record<(typeof ISSUE_FILTERS)[number], string>;
 
@@ -56,6 +57,7 @@ export function useIssues(filters: Partial<IssueFilters>, { first = PAGE }: { fi
     system: set(filters.system),
     assignee: set(filters.assignee),
     since: set(filters.since),
+    until: set(filters.until),
     first,
   };
   const of = { query, shown: SHOWN };

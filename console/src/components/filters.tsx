@@ -127,12 +127,9 @@ const DAY_HOURS = -24;
 export function TimeChoice({
   filters: { last, start, end },
   change,
-  openEnd,
 }: {
   filters: TimeFilters;
   change: (changes: TimeFilters) => void;
-  /** Whether there is no end to choose. */
-  openEnd?: boolean;
 }) {
   const choose = (chosen: string) =>
     change(
@@ -158,7 +155,7 @@ export function TimeChoice({
       {isCustom && (
         <>
           <TypedTime name="From" value={start} onChange={(from) => change({ last: "", start: from, end })} />
-          {!openEnd && <TypedTime name="To" value={end} onChange={(to) => change({ last: "", start, end: to })} />}
+          <TypedTime name="To" value={end} onChange={(to) => change({ last: "", start, end: to })} />
         </>
       )}
     </>

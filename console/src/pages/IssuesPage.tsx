@@ -163,9 +163,8 @@ function Filters({
         onChange={(values) => values && change({ state: stateFilter(values) })}
       />
       <TimeChoice
-        filters={{ last: filters.last, start: filters.since, end: "" }}
-        change={({ last, start }) => change({ last, since: start })}
-        openEnd
+        filters={{ last: filters.last, start: filters.since, end: filters.until }}
+        change={({ last, start, end }) => change({ last, since: start, until: end })}
       />
       <Typed name="Task" value={filters.task} onChange={(task) => change({ task })} />
       <Typed name="System" value={filters.system} onChange={(system) => change({ system })} />

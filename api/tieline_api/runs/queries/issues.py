@@ -118,6 +118,8 @@ def _conditions(wanted: IssueFilter) -> tuple[list[str], list[Any]]:
             add(f"{column} = ?", value)
     if wanted.since is not None:
         add("issues.last >= ?", wanted.since)
+    if wanted.until is not None:
+        add("issues.first < ?", wanted.until)
     if wanted.states is not None:
         add(f"{_STATE} in ({', '.join('?' * len(wanted.states))})", *wanted.states)
     return conditions, values

@@ -51,6 +51,9 @@ def list_issues(
     since: Annotated[
         str | None, typer.Option("--since", help="Last seen since this time, or within a duration: 10m, 2h.")
     ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="First seen before this time, or a duration ago: 10m, 2h.")
+    ] = None,
     limit: LimitOption = 20,
     platform: Platform,
     output: OutputOption = Output.TABLE,
@@ -69,6 +72,7 @@ def list_issues(
             system=system,
             assignee=assignee,
             since=moment(since),
+            until=moment(until),
         )
     )
     items = found[:limit]

@@ -224,6 +224,8 @@ def test_filters_and_pages(index: RunIndex) -> None:
     assert chosen(kind="schedule") == ["b"]
     assert chosen(system="Shop") == ["shop"]
     assert chosen(since=AT - 3 * NS) == ["there", "shop"]
+    assert chosen(until=AT - 3 * NS) == ["b", "a"]
+    assert chosen(since=AT - 4 * NS, until=AT - 3 * NS) == ["b"]
     everything = listed(index)
     decide(index, everything[1], state="muted", at=AT, assignee="ann")
     assert chosen(states=("open",)) == ["there", "b", "a"]
