@@ -29,8 +29,15 @@ export function useSession() {
 
 const ME = { queryKey: ["me"], queryFn: () => answer(api.GET("/api/v2/me")) };
 
+const WITHOUT_ROLE_MS = 5000;
+
+/** Who is signed in, with their organisations: read again until there is one. */
 export function useMe(enabled: boolean) {
-  return useQuery({ ...ME, enabled });
+  return useQuery({
+    ...ME,
+    enabled,
+    refetchInterval: ({ state }) => (state.data?.organisations.length === 0 ? WITHOUT_ROLE_MS : false),
+  });
 }
 
 /** Who is signed in now. */

@@ -194,7 +194,8 @@ function NoOrganisation({ me }: { me: Me }) {
   return (
     <Empty whole title={`${me.name} is in no organisation yet`}>
       Ask an administrator to give you a role in a namespace:{" "}
-      <Command>{`kubectl create rolebinding console-viewer --clusterrole=tieline-viewer --user='${me.id}' -n NAMESPACE`}</Command>
+      <Command>{`kubectl create rolebinding console-viewer --clusterrole=tieline-viewer --user='${me.id}' -n NAMESPACE`}</Command>{" "}
+      This page goes on once you have one.
     </Empty>
   );
 }

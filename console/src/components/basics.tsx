@@ -79,15 +79,16 @@ export function Empty({
   /** What to do next here. */
   action?: ReactNode;
 }) {
+  const Place = whole ? "main" : "div";
   return (
-    <div className="empty">
+    <Place className="empty">
       {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
       {children && <p>{children}</p>}
       {action}
       {commands.map((each) => (
         <Command key={each}>{each}</Command>
       ))}
-    </div>
+    </Place>
   );
 }
 

@@ -67,18 +67,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def person(browser: Browser, server: Server, acme: Organisation) -> Iterator[Callable[[Client], Person]]:
+def person(browser: Browser, server: Server, acme: Organisation) -> Iterator[Callable[..., Person]]:
     """Somebody who has signed in with a client's token. What their browser refuses or throws fails the test."""
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
 
-    def sign_in(client: Client) -> Person:
+    def sign_in(client: Client, **options: str) -> Person:
         context = open_context(browser, viewport=SIZE, timezone_id="Europe/Berlin", locale="en-GB")
         contexts.append(context)
         watch(context, complaints, allowed=("http://127.0.0.1:",))
         page = context.new_page()
         someone = Person(page, server.url, acme.namespace)
-        someone.sign_in(str(client.token))
+        someone.sign_in(str(client.token), **options)
         return someone
 
     yield sign_in

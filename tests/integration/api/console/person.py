@@ -18,11 +18,11 @@ class Person:
     url: str
     namespace: str
 
-    def sign_in(self, token: str) -> None:
+    def sign_in(self, token: str, *, heading: str = "Overview") -> None:
         self.page.goto(f"{self.url}/console/")
         self.page.get_by_label("Token or API key").fill(token)
         self.page.get_by_role("button", name="Sign in").click()
-        expect(self.page.get_by_role("heading", level=1)).to_have_text("Overview")
+        expect(self.page.get_by_role("heading", level=1)).to_have_text(heading)
 
     def open(self, path: str) -> None:
         """A page of the organisation, as from a link that somebody was sent."""

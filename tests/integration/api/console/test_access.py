@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
@@ -17,6 +19,22 @@ from tieline_core.identity.ids import new_id
 pytestmark = pytest.mark.cluster
 
 Person_ = Callable[[Client], Person]
+
+
+def test_who_has_no_role_is_told_the_command_that_gives_one(
+    person: Callable[..., Person],
+    admin: Client,
+    scene: Scene,
+    kubectl: Kubectl,
+    token_for: Callable[..., str],
+) -> None:
+    namespace = scene.organisation.namespace
+    newcomer = Client(admin.url, token_for(namespace, "newcomer", None), admin.organisation)
+    ann = person(newcomer, heading="newcomer is in no organisation yet")
+    ann.finds_it_accessible(zoomed=True)
+    shown = ann.page.get_by_text("kubectl create rolebinding").inner_text()
+    kubectl(*shlex.split(shown.replace("NAMESPACE", namespace))[1:])
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Overview")
 
 
 def test_an_api_key_is_made_shown_once_and_revoked(person: Person_, admin: Client, scene: Scene) -> None:
