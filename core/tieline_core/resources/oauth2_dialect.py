@@ -6,9 +6,9 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
-from tieline_core.resources.fields import Params, Shape, ShortText, list_set
+from tieline_core.resources.fields import Params, Shape, ShortText, list_set, rules
 from tieline_core.resources.limits import Per
 from tieline_protocol.url_inputs import HOST_PATTERN
 
@@ -28,6 +28,7 @@ Separator = Annotated[str, StringConstraints(min_length=1, max_length=4)]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Words = Annotated[list[Word], Field(max_length=32, json_schema_extra=list_set())]
 Headers = Annotated[dict[str, Annotated[str, StringConstraints(max_length=1024)]], Field(max_length=16)]
+StepBody = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 StepUrl = Annotated[str, StringConstraints(max_length=2048, pattern=ENDPOINT_PATTERN)]
 
 
@@ -332,10 +333,18 @@ class RejectionDialect(Shape):
 class AfterToken(Shape):
     """A request with the new access token, whose answer says which account it is for."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("!has(self.body) || (has(self.method) && self.method == 'POST')", "a body needs method POST")
+        )
+    )
+
     url: StepUrl
     """Where it is sent."""
     method: TokenMethod = TokenMethod.GET
     """GET (the default) or POST."""
+    body: StepBody | None = None
+    """The JSON body of a POST, such as a GraphQL query. No secrets."""
     headers: Headers = {}
     """Headers. No secrets."""
     keep: Annotated[list[KeptValue], Field(min_length=1, max_length=16)]

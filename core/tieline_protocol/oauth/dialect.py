@@ -219,6 +219,8 @@ class AfterToken:
 
     url: str
     method: str = "GET"
+    body: str = ""
+    """JSON, or nothing."""
     headers: Mapping[str, str] = field(default_factory=dict)
     keep: tuple[KeepRule, ...] = ()
     required: bool = False
@@ -283,6 +285,7 @@ class Dialect:
             after=AfterToken(
                 url=str(after["url"]),
                 method=str(after.get("method") or "GET"),
+                body=str(after.get("body") or ""),
                 headers=_headers(after),
                 keep=KeepRule.all_of(after.get("keep")),
                 required=bool(after.get("required")),

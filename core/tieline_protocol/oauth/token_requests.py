@@ -130,12 +130,14 @@ def account_request(endpoint: Endpoint, *, token: str) -> Request | None:
     if after is None:
         return None
     more, _ = use.filled_headers(client_id=endpoint.client_id, variables=endpoint.variables)
-    headers = {"Accept": JSON, **more, **after.headers}
+    kind = {"Content-Type": JSON} if after.body else {}
+    headers = {"Accept": JSON, **kind, **more, **after.headers}
     url = endpoint.filled(after.url, "afterToken.url")
     if use.place == "query":
         url = _with_query(url, {use.name: f"{use.prefix}{token}"})
-        return Request(url=url, method=after.method, headers=headers)
-    return Request(url=url, method=after.method, headers={**headers, use.name: f"{use.prefix}{token}"})
+    else:
+        headers[use.name] = f"{use.prefix}{token}"
+    return Request(url=url, method=after.method, body=after.body, headers=headers)
 
 
 def _client(endpoint: Endpoint, names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -94,8 +94,7 @@ class Api:
             return False
         if asked.method != str(check.get("method") or "GET"):
             return False
-        is_json = asked.content_type == "application/json"
-        return "body" not in check or (is_json and asked.json == json.loads(check["body"]))
+        return _has_body(check, asked)
 
     def _checked(self, check: Raw, values: Mapping[str, Any]) -> Reply:
         """The answer that the provider documents; failing that, one that has what the System expects."""
@@ -193,7 +192,7 @@ class Api:
 
     def _is_after_token(self, asked: Asked) -> bool:
         step = section(self.scheme.raw if self.scheme else {}, "afterToken")
-        if not step or asked.method != str(step.get("method") or "GET"):
+        if not step or asked.method != str(step.get("method") or "GET") or not _has_body(step, asked):
             return False
         url = str(step["url"])
         # The same path without them may be a list.
@@ -290,6 +289,12 @@ def _document(answer: Any) -> Any:
 def _path_only(path: str, values: Mapping[str, Any]) -> str:
     bare = path.partition("?")[0] or "/"
     return re.sub(r"\{([^}]+)\}", lambda found: str(values.get(found[1], found[0])), bare)
+
+
+def _has_body(step: Raw, asked: Asked) -> bool:
+    """Whether a request has the JSON body that a check or the step after the token names, if it names one."""
+    is_json = asked.content_type == "application/json"
+    return "body" not in step or (is_json and asked.json == json.loads(step["body"]))
 
 
 def _is_at(host: str, path: str, asked: Asked) -> bool:

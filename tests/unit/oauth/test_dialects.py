@@ -41,10 +41,12 @@ class Provider:
     asked: list[str] = field(default_factory=list)
     sent: list[Mapping[str, str]] = field(default_factory=list)
     """The headers of each request."""
+    bodies: list[str] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.Response:
         self.asked.append(request.path)
         self.sent.append(request.headers)
+        self.bodies.append(await request.text())
         status, answer = self.answers.pop(0)
         return web.json_response(answer, status=status, headers=self.headers)
 
@@ -431,6 +433,17 @@ async def test_an_account_that_cannot_be_asked_for_stops_only_where_required(
     else:
         assert (await exchange).access_token == "at"
     assert provider.asked == ["/token", "/me", "/me"]
+
+
+async def test_an_account_is_asked_for_by_a_query(provider: Provider, client: TokenClient) -> None:
+    query = '{"query": "{ viewer { id } }"}'
+    keep = [{"path": "data.viewer.id", "as": "accountId"}]
+    after = {"url": f"{provider.url}/graphql", "method": "POST", "body": query, "keep": keep}
+    provider.answers = [(200, {"access_token": "at"}), (200, {"data": {"viewer": {"id": "u7"}}})]
+    asked = endpoint(provider, afterToken=after)
+    tokens = await client.exchange(asked, code="c0de", redirect_uri="https://us.example/cb")
+    assert tokens.kept.account_id == "u7"
+    assert (provider.bodies[1], provider.sent[1]["Content-Type"]) == (query, "application/json")
 
 
 async def test_an_account_is_asked_for_once_more_by_a_refresh(
