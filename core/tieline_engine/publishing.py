@@ -43,7 +43,7 @@ def placement(
     """
     headers = {HEADER: metadata.header(), MESSAGE_ID: deduplicated_by or metadata.message_id}
     waiting = (streams.later, streams.waiting(metadata.run))
-    queued = (streams.queue, streams.event(metadata.task, metadata.run))
+    queued = (streams.queue, streams.event(metadata.task, metadata.run, metadata.priority))
     # Requests to webhooks are never delayed.
     has_id = metadata.event_id is not None and metadata.kind == "event" and deduplicated_by is None
     twin = _twin(*(queued if until is not None else waiting), metadata.message_id) if has_id else None

@@ -4,9 +4,10 @@ Each environment has an account of its own, with streams of its own: the server 
 request names, and checks no permission for it, so permissions alone do not keep pods apart. Below, ``<env>`` stands for
 ``<organisation>.<environment>`` in a subject, and for ``<organisation>_<environment>`` in a stream's name:
 
-- ``ev_<env>`` holds what is to be run, a work queue with one message a subject: ``ev.<env>.<task>.<run>`` is an event
-  without a key, ``key.<env>.<hash of the key>.<run>`` one with a key, and ``ev.<env>.~key.<hash of the key>`` a token:
-  the key has events. The consumer ``pods`` delivers the subjects ``ev.>``. Who gets a token runs the key's events,
+- ``ev_<env>`` holds what is to be run, a work queue with one message a subject: ``ev.<env>.<lane>.<task>.<run>`` is an
+  event without a key, ``key.<env>.<hash of the key>.<run>`` one with a key, and
+  ``ev.<env>.normal.~key.<hash of the key>`` a token: the key has events. The lane is ``high``, ``normal`` or ``low``;
+  the consumers ``pods-high``, ``pods`` and ``pods-low`` deliver one each. Who gets a token runs the key's events,
   oldest first, and deletes each once it has run. A second token of a key is refused while there is one, so one pod at a
   time runs a key;
 - ``later_<env>`` holds what waits for a time: subject ``later.<env>.<run>`` until then and ``due.<env>.<run>`` after
@@ -39,12 +40,16 @@ Each organisation has two streams with records of runs in the platform's account
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tieline_protocol.nkeys import account_id
 
 PODS = "pods"
-"""The consumer of an environment's pods, in its queue and for what is due."""
+"""The consumer of an environment's pods, for events of the usual priority and for what is due."""
+LANES: Mapping[int, str] = MappingProxyType({1: "high", 0: "normal", -1: "low"})
+"""The priorities, highest first, as a token of subjects in the queue. Each has a consumer of its own there."""
 LEASE_SECONDS = 30.0
 """How long the engine waits for a sign of life of a pod that has an event, before another one gets it."""
 KEY_TOKEN = "~key"  # noqa: S105  (a subject)
@@ -165,13 +170,26 @@ class EventStreams:
         """The subject at which the platform tells pods to cancel a run. It is not stored."""
         return f"control.{self._own}.cancel"
 
-    def event(self, task: str, run: str) -> str:
+    @property
+    def consumers(self) -> tuple[tuple[str, str], ...]:
+        """The consumers of pods, each with its stream."""
+        return (*((self.queue, consumer_of(one)) for one in LANES), (self.later, PODS))
+
+    def lane(self, priority: int) -> str:
+        """The subjects of the queue that the consumer of a priority delivers. Another number has the nearest one's."""
+        return f"ev.{self._own}.{lane_token(priority)}.>"
+
+    def event(self, task: str, run: str, priority: int = 0) -> str:
         """The subject of an event without a key."""
-        return f"ev.{self._own}.{task_token(task)}.{run}"
+        return f"ev.{self._own}.{lane_token(priority)}.{task_token(task)}.{run}"
+
+    def any_event(self, run: str) -> str:
+        """The subjects at which an event without a key may be."""
+        return f"ev.{self._own}.*.*.{run}"
 
     def key_token(self, key_hash: str) -> str:
-        """The subject of the token that says that a key has events."""
-        return f"ev.{self._own}.{KEY_TOKEN}.{key_hash}"
+        """The subject of the token that says that a key has events: one, whatever the priorities of those are."""
+        return f"ev.{self._own}.{LANES[0]}.{KEY_TOKEN}.{key_hash}"
 
     def keyed_event(self, key_hash: str, run: str) -> str:
         """The subject of an event with a key."""
@@ -290,15 +308,14 @@ class EventStreams:
     def pods_publish(self) -> tuple[str, ...]:
         """What pods of the environment may publish to, with wildcards."""
         own = (self.queue, self.later, self.runs)
-        consumers = (self.queue, self.later)
         return (
             *self.queue_subjects,
             self.waiting(">"),
             *self.runs_subjects,
             *self.dead_letters_subjects,
             self.history,
-            *(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{PODS}" for stream in consumers),
-            *(f"$JS.ACK.{stream}.{PODS}.>" for stream in consumers),
+            *(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}" for stream, consumer in self.consumers),
+            *(f"$JS.ACK.{stream}.{consumer}.>" for stream, consumer in self.consumers),
             *(f"$JS.API.STREAM.INFO.{stream}" for stream in own),
             *(f"$JS.API.DIRECT.GET.{stream}" for stream in own),
             *(f"$JS.API.DIRECT.GET.{stream}.>" for stream in own),
@@ -330,6 +347,21 @@ def environment_of(stream: str) -> str:
 def subject_parts(subject: str) -> list[str]:
     """What follows the organisation and the environment in a subject of an environment."""
     return subject.split(".")[3:]
+
+
+def lane_token(priority: int) -> str:
+    """The token of a priority in subjects of the queue."""
+    return LANES[max(min(priority, max(LANES)), min(LANES))]
+
+
+def consumer_of(priority: int) -> str:
+    """The consumer of the queue that delivers events of a priority."""
+    return PODS if priority == 0 else f"{PODS}-{lane_token(priority)}"
+
+
+def queued_parts(subject: str) -> list[str]:
+    """The task and the run of an event in the queue, or KEY_TOKEN and the hash of a key; less for another subject."""
+    return subject_parts(subject)[1:]
 
 
 def task_token(task: str) -> str:

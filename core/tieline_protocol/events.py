@@ -96,6 +96,8 @@ class EventMetadata:
     """What the sender deduplicates by."""
     traceparent: str | None = None
     """Of whoever published it (W3C Trace Context)."""
+    priority: int = 0
+    """The lane of the queue that it is stored in (``event_streams.LANES``). What the code says decides when it runs."""
     replay_of: str | None = None
     """The run that is run again."""
     idempotency_run: str | None = None
@@ -171,6 +173,8 @@ class EventMetadata:
                 raise TypeError("no text")
             if any(not isinstance(known.get(name, 0), int | float) for name in _NUMBERS):
                 raise TypeError("no number")
+            if type(known.get("priority", 0)) is not int:
+                raise TypeError("no priority")
             return cls(
                 **known,
                 request=WebhookRequest.from_dict(request) if request else None,

@@ -8,7 +8,7 @@ import base64
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import orjson
 
@@ -20,6 +20,8 @@ from tieline_protocol.run_tags import valid_tags
 
 RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"]
 ENDED: frozenset[RunStatus] = frozenset(("succeeded", "failed", "dead", "cancelled"))
+WaitsFor = Literal["delay", "debounce", "throttle", "batch", "retry", "sleep", "event", "approval", "child"]
+_WAITS_FOR: frozenset[WaitsFor] = frozenset(get_args(WaitsFor))
 _PHASES: dict[RunStatus, int] = {
     "queued": 0, "running": 1, "waiting": 2, "succeeded": 3, "failed": 3, "dead": 3, "cancelled": 3,
 }  # fmt: skip
@@ -143,6 +145,8 @@ class RunFacts:
     """Values by their names. Those of a run are the union of its records', the latest value of a name."""
     progress: Progress | None = None
     """How far the run is; the latest one counts, and stays until a later attempt says something else."""
+    waits_for: WaitsFor | None = None
+    """Of a run that waits for a time, and maybe for something else before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +272,8 @@ def _from_dict(content: dict[str, Any]) -> RunRecord:
     if tags := known.pop("tags", None):
         known["tags"] = valid_tags(tags)
     known["progress"] = valid_progress(known.get("progress"))
+    if known.get("waits_for") not in _WAITS_FOR:
+        known["waits_for"] = None
     if request := known.get("request"):
         known["request"] = WebhookRequest.from_dict(request)
     for name in _BYTES:

@@ -28,6 +28,7 @@ from tieline.task_options import (
     cancel_rule,
     check_key,
     check_name,
+    check_priority,
     check_range,
     check_retry,
     check_tool,
@@ -228,6 +229,7 @@ class Integration:
         debounce: float | timedelta | Debounce | None = None,
         throttle: Throttle | None = None,
         batch: Batch | None = None,
+        priority: int = 0,
     ) -> Callable[[F], F]:
         """Run the decorated function for events that ``ctx.publish(name, payload)`` or the REST API publishes.
 
@@ -256,6 +258,9 @@ class Integration:
         after a pod took the first one. It is tried again with the same events; if no attempt is left, each of them is a
         dead letter. It excludes ``key``, ``debounce``, ``throttle`` and ``cancel_on``.
 
+        ``priority`` is 1, 0 or -1: among events that wait because the environment's pods are full, those with 1 start
+        first, and those with -1 last. Each eleventh start at the latest is one of a lower priority, if any waits.
+
         ``async def f(ctx: Context, event: Event)`` runs on the event loop; ``def f(ctx: SyncContext, event: Event)``
         runs in a thread. The function may omit unused parameters. Its return value is ignored.
 
@@ -279,6 +284,7 @@ class Integration:
             self._add_rule(f"Event {name!r}, cancel_on", rule)
         debounced = None if debounce is None else debounce_rule(f"Event {name!r}", key, debounce)
         throttled = None if throttle is None else throttle_rule(f"Event {name!r}", throttle)
+        check_priority(f"Event {name!r}", priority)
         excluded = {
             "key": key,
             "shared_key": shared_key,
@@ -302,6 +308,7 @@ class Integration:
                 debounce=debounced,
                 throttle=throttled,
                 batch=batched,
+                priority=priority,
             )
             return handler
 

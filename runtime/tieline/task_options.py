@@ -11,6 +11,7 @@ from tieline.events.cancel_on import CancelOn
 from tieline.events.debounce import Debounce, DebounceRule
 from tieline.events.retry import Retry
 from tieline.events.throttle import Throttle, ThrottleRule
+from tieline.execution.priorities import HIGHEST, LOWEST
 from tieline_protocol.waits import MAX_FIELDS, MAX_KEEP_SECONDS, MAX_VALUE, WaitRule
 from tieline_protocol.webhook_names import MAX_TOOL, input_schema_problem, registration_problem
 
@@ -131,6 +132,13 @@ def throttle_rule(what: str, throttle: object) -> ThrottleRule:
     check_range(what, "limit", throttle.limit, 1, MAX_STARTS)
     check_range(what, "per (seconds)", per, 1, MAX_KEEP_SECONDS)
     return ThrottleRule(limit=throttle.limit, per=per, key=throttle.key)
+
+
+def check_priority(what: str, priority: object) -> None:
+    """Which events of an environment go first."""
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise TypeError(f"{what}: priority is a whole number, not {priority!r}")
+    check_range(what, "priority (1 goes first)", priority, LOWEST, HIGHEST)
 
 
 def batch_rule(what: str, batch: object, *, others: Mapping[str, object]) -> BatchRule:

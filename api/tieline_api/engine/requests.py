@@ -25,7 +25,6 @@ from tieline_core.engine.publisher import StreamFullError, is_full
 from tieline_core.engine.stored_messages import EngineReadError, StoredMessage, read_page, stored_message
 from tieline_engine.client import answer_status
 from tieline_engine.connection import described
-from tieline_protocol.event_streams import PODS
 
 T = TypeVar("T")
 
@@ -86,10 +85,13 @@ class EngineRequests(ABC):
         """What JetStream says of a stream, None where there is none. Raises as ``ask``."""
         return await self._info(f"STREAM.INFO.{stream}")
 
-    async def pending(self, stream: str) -> Pending:
-        """What pods have not acknowledged of a stream; nothing where there is no stream. Raises as ``ask``."""
+    async def pending(self, stream: str, consumer: str) -> Pending:
+        """What pods have not acknowledged of a consumer's messages; nothing where there is no stream.
+
+        Raises as ``ask``.
+        """
         try:
-            found = await self._info(f"CONSUMER.INFO.{stream}.{PODS}")
+            found = await self._info(f"CONSUMER.INFO.{stream}.{consumer}")
         except NoStreamError:
             found = None
         if found is None:

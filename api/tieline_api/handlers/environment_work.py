@@ -24,8 +24,8 @@ async def get_work(call: Call[None, None]) -> Reply[rest.EnvironmentWork]:
     streams = EventStreams(call.organisation.id, environment.id)
     engine = call.platform.environments.of(streams)
     waiting = running = 0
-    for stream in (streams.queue, streams.later):
-        pending = await engine.pending(stream)
+    for stream, consumer in streams.consumers:
+        pending = await engine.pending(stream, consumer)
         waiting += pending.waiting
         running += pending.taken
     return Reply(body=rest.EnvironmentWork(waiting=waiting, running=running, total=waiting + running))

@@ -318,7 +318,7 @@ def _places(streams: EventStreams, run: Run) -> list[tuple[str, str]]:
         return [(streams.dead_letters, streams.dead(run.id))]
     if run.status in ("queued", "waiting"):
         return [
-            (streams.queue, streams.event("*", run.id)),
+            (streams.queue, streams.any_event(run.id)),
             (streams.queue, streams.keyed_event("*", run.id)),
             (streams.later, streams.waiting(run.id)),
             (streams.later, streams.due(run.id)),

@@ -180,7 +180,7 @@ async def _event(engine: EngineRequests, streams: EventStreams, run: str) -> Rec
     for stream, subject in (
         (streams.later, streams.waiting(run)),
         (streams.later, streams.due(run)),
-        (streams.queue, streams.event("*", run)),
+        (streams.queue, streams.any_event(run)),
         (streams.queue, streams.keyed_event("*", run)),
     ):
         message = await engine.first_at(stream, subject)

@@ -43,6 +43,7 @@ create table runs (
   started integer,
   ended integer,
   next_attempt integer,
+  waits_for text,
   discarded integer,
   error text not null,
   trace_id text not null,

@@ -26,8 +26,8 @@ _PROGRESS_BYTES = 150
 """The same of progress."""
 _OF_RECORD = (
     "kind", "task", "status", "attempt", "phase", "moment", "tie", "queued", "attempts", "user", "activation_id",
-    "version", "key", "shared_key", "event_id", "batch", "started", "ended", "next_attempt", "discarded", "error",
-    "trace_id", "replay_of", "parent", "issue", "failed", "size",
+    "version", "key", "shared_key", "event_id", "batch", "started", "ended", "next_attempt", "waits_for",
+    "discarded", "error", "trace_id", "replay_of", "parent", "issue", "failed", "size",
 )  # fmt: skip
 _PUT_RUN = (
     f"insert into runs (organisation, environment, id, {', '.join(_OF_RECORD)}, direct, stored, first_at, last_at) "  # noqa: S608
@@ -279,8 +279,8 @@ def _put(connection: sqlite3.Connection, run: RunKey, update: RunUpdate, direct:
             *run, record.kind, record.task, record.status, attempt, phase, moment, tie,
             update.queued, record.attempts, record.user, record.activation_id, record.version,
             record.key, record.shared_key, record.event_id, record.batch, _maybe(record.started_at),
-            _maybe(record.ended_at), _maybe(record.next_attempt_at), _maybe(record.discarded_at), error,
-            record.trace_id, record.replay_of, record.parent, issue, failed,
+            _maybe(record.ended_at), _maybe(record.next_attempt_at), record.waits_for,
+            _maybe(record.discarded_at), error, record.trace_id, record.replay_of, record.parent, issue, failed,
             size if issue is None else size + _ISSUE_BYTES,
             direct, update.stored, update.first_at, update.last_at,
         ),

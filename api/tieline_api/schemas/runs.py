@@ -15,11 +15,13 @@ from pydantic import (
 from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidIn, UlidOut
 from tieline_api.schemas.project_logs import TimeIn
 from tieline_core.documented_model import DocumentedModel
+from tieline_protocol import run_records
 from tieline_protocol.approvals import ApprovalState
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import RunStatus
 from tieline_protocol.run_tags import MAX_TAGS, MAX_VALUE, NAME_PATTERN, parse_tag
 
+WaitsFor = Literal["slot", "key", run_records.WaitsFor]
 _TRACE_ID = re.compile("[0-9a-fA-F]{32}")
 _Name = Annotated[str, StringConstraints(max_length=128)]
 _ExternalId = Annotated[str, StringConstraints(max_length=256)]
@@ -299,6 +301,11 @@ class Run(Rest):
     """Business ids that its code has set, by name: of all attempts, the latest value of each name."""
     progress: RunProgress | None = None
     """What its code last said of how far it is, in whichever attempt."""
+    waits_for: WaitsFor | None = None
+    """What a run that is ``queued`` or ``waiting`` waits for. ``slot``: until a pod has room for it. ``key``: the runs
+    with its key that go first. ``delay``, ``sleep``: its time. ``retry``: its next attempt. ``debounce``: the end of
+    its burst. ``throttle``: its turn. ``batch``: the run of its batch. ``event``, ``approval``: one, or its time-out.
+    ``child``: the run that it started."""
     waits_behind: UlidOut | None = None
     """The run with the same key that goes first, while this one is queued behind it."""
 

@@ -105,6 +105,7 @@ async def store(
         event_id=metadata.event_id,
         batch=metadata.batch,
         next_attempt_at=at.timestamp() if at else None,
+        waits_for="delay" if at else None,
         replay_of=metadata.replay_of,
     )
     return stored, record
@@ -318,7 +319,7 @@ async def _say_cancelled(engine: EngineRequests, streams: EventStreams, run: Run
 async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> list[StoredMessage]:
     """Removes a run's event from the queue, and returns it. A key that waited with it goes on with its next one."""
     engine = platform.environments.of(streams)
-    subjects = (streams.event("*", run.id), streams.keyed_event("*", run.id))
+    subjects = (streams.any_event(run.id), streams.keyed_event("*", run.id))
     removed = [await _remove_first(engine, streams, subject) for subject in subjects]
     keyed = removed[1]
     if keyed is not None and run.status == "waiting":

@@ -1,5 +1,6 @@
 """Which runs a request means, and how answers show them."""
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -58,6 +59,7 @@ class ShownRuns:
             issue_id=run.issue,
             tags=[rest.RunTag(name=name, value=value) for name, value in sorted(run.tags.items())],
             progress=convert.progress_to_rest(run.progress),
+            waits_for=waits_for(run, is_behind=(run.environment, run.id) in ahead, now=time.time_ns()),
             waits_behind=ahead.get((run.environment, run.id)),
         )
 
@@ -74,6 +76,19 @@ class ShownRuns:
 
     def _version(self, name: str) -> Obj | None:
         return self._cluster.versions.get(self._namespace, name)
+
+
+def waits_for(run: Run, *, is_behind: bool, now: int) -> rest.WaitsFor | None:
+    """What a run waits for, at a time (nanoseconds since 1970); None where it runs or has ended.
+
+    What has waited for its time waits for a pod from then on.
+    """
+    if run.status not in ("queued", "waiting"):
+        return None
+    if is_behind:
+        return "key"
+    waits = run.next_attempt_at is not None and run.next_attempt_at > now
+    return run.waits_for if waits and run.waits_for is not None else "slot"
 
 
 async def page_of_runs(

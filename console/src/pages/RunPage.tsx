@@ -18,6 +18,7 @@ import { Waterfall } from "../components/Waterfall";
 import { environmentOf } from "../lib/attention";
 import { changedSearch } from "../lib/filters";
 import { path } from "../lib/links";
+import { waitsForText } from "../lib/progress";
 import { asFilter, type Tag } from "../lib/tags";
 import { visible } from "../lib/text";
 import { between, duration } from "../lib/time";
@@ -189,6 +190,7 @@ function About({ run, project, namespace }: { run: RunDetail; project: string; n
           ["Queued", <Time key="q" value={run.queuedAt} />],
           ["Started", run.startedAt && <Time value={run.startedAt} />],
           ["Took", run.startedAt && run.endedAt ? duration(between(run.startedAt, run.endedAt)) : null],
+          ["Waits for", waitsForText(run)],
           ["Waits behind", linked(run.waitsBehind)],
           ["Next attempt", run.nextAttemptAt && <Time value={run.nextAttemptAt} />],
           ["Discarded", run.discardedAt && <Time value={run.discardedAt} />],

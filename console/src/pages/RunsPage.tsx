@@ -23,7 +23,7 @@ import { environmentOf } from "../lib/attention";
 import { groupsOf, MOST_CHOSEN } from "../lib/chosen";
 import { changedSearch, useFilters, useResolved } from "../lib/filters";
 import { path } from "../lib/links";
-import { progressText } from "../lib/progress";
+import { progressText, waitsForText } from "../lib/progress";
 import { type Tag, withoutTag, withTag } from "../lib/tags";
 import { visible } from "../lib/text";
 import { between, duration } from "../lib/time";
@@ -147,7 +147,10 @@ function Row({
       <span className="cut dim" title={visible(run.error?.message)}>
         {run.waitsBehind && `Waits behind ${run.waitsBehind}`}
         {run.waitsBehind && run.error && " · "}
-        {!run.waitsBehind && !run.error && !isOver(run.status) && progressText(run)}
+        {!run.waitsBehind &&
+          !run.error &&
+          !isOver(run.status) &&
+          (progressText(run) || waitsForText(run, "Waits for "))}
         {run.error && visible(`${run.error.upstream ? `${run.error.upstream.status}: ` : ""}${run.error.message}`)}
       </span>
       <span className="cut dim wide">{visible(run.user?.externalId)}</span>

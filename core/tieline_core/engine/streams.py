@@ -14,12 +14,14 @@ from nats.js.errors import BadRequestError, NotFoundError
 from tieline_core.engine.claims import AccountLimits
 from tieline_protocol.event_streams import (
     EVENTS_PER_SECOND,
+    LANES,
     LEASE_SECONDS,
     MAX_BYTES,
     MAX_HISTORY_BYTES,
     MAX_STORED_EVENT_BYTES,
     PODS,
     EventStreams,
+    consumer_of,
     direct_stream,
     history_stream,
 )
@@ -43,7 +45,7 @@ _SPARE_CONNECTIONS = 18
 """For replicas of the API, for operator and backups, and for those that the servers have not noticed to be gone."""
 _MAX_SUBSCRIPTIONS = 10_000
 _MAX_STREAMS = 4
-_MAX_CONSUMERS = 2
+_MAX_CONSUMERS = len(LANES) + 1
 _LATER_MARGIN = 4
 
 
@@ -267,8 +269,10 @@ async def ensure_environment(
         numbered = config.retention is RetentionPolicy.WORK_QUEUE
         first = await first_number(jetstream, str(config.name)) if numbered else None
         await ensure_stream(jetstream, replace(config, first_seq=first), limits, owner, settings=settings)
-    await jetstream.add_consumer(streams.queue, _consumer(streams.queue_subjects[0], limits))
-    await jetstream.add_consumer(streams.later, _consumer(streams.later_subjects[0], limits))
+    for priority in LANES:
+        consumer = _consumer(consumer_of(priority), streams.lane(priority), limits)
+        await jetstream.add_consumer(streams.queue, consumer)
+    await jetstream.add_consumer(streams.later, _consumer(PODS, streams.later_subjects[0], limits))
 
 
 async def ensure_numbered(
@@ -359,9 +363,9 @@ async def first_number(jetstream: JetStreamContext, stream: str) -> int | None:
         return time.time_ns() // 1_000_000
 
 
-def _consumer(filter_subject: str, limits: StreamLimits) -> ConsumerConfig:
+def _consumer(name: str, filter_subject: str, limits: StreamLimits) -> ConsumerConfig:
     return ConsumerConfig(
-        durable_name=PODS,
+        durable_name=name,
         filter_subject=filter_subject,
         ack_wait=limits.lease.total_seconds(),
         max_ack_pending=_MAX_ACK_PENDING,

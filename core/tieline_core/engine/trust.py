@@ -21,7 +21,7 @@ from tieline_core.engine.claims import (
     user_jwt,
 )
 from tieline_core.engine.management import MANAGEMENT_PREFIX
-from tieline_protocol.event_streams import PODS, EventStreams, environment_account
+from tieline_protocol.event_streams import EventStreams, environment_account
 from tieline_protocol.nkeys import InvalidSeedError, KeyKind, KeyPair
 
 PLATFORM_MEMORY_BYTES = 128 << 20
@@ -319,7 +319,7 @@ def _api_permissions(streams: EventStreams) -> Permissions:
             *streams.any_result(),
             streams.control,
             *(f"$JS.API.STREAM.INFO.{stream}" for stream in streams.names),
-            *(f"$JS.API.CONSUMER.INFO.{stream}.{PODS}" for stream in (streams.queue, streams.later)),
+            *(f"$JS.API.CONSUMER.INFO.{stream}.{consumer}" for stream, consumer in streams.consumers),
             *(f"$JS.API.DIRECT.GET.{stream}" for stream in streams.names),
             *(f"$JS.API.DIRECT.GET.{stream}.>" for stream in streams.names),
             f"$JS.API.STREAM.MSG.DELETE.{streams.queue}",

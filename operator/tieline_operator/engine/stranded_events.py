@@ -20,7 +20,14 @@ from tieline_core.engine.stored_messages import ReadLimits, StoredMessage, read_
 from tieline_core.engine.trust import AccountSigner
 from tieline_operator.engine.keys import EngineKeys
 from tieline_operator.queues.organisation_turns import OrganisationTurns
-from tieline_protocol.event_streams import KEY_TOKEN, PODS, EventStreams, history_stream, subject_parts
+from tieline_protocol.event_streams import (
+    KEY_TOKEN,
+    LANES,
+    EventStreams,
+    consumer_of,
+    history_stream,
+    queued_parts,
+)
 from tieline_protocol.events import EventMetadata, InvalidEventError
 from tieline_protocol.run_records import ENDED, InvalidRecordsError, decode
 
@@ -115,10 +122,17 @@ class StrandedEvents:
     async def _stranded(
         self, jetstream: JetStreamContext, streams: EventStreams
     ) -> AsyncIterator[RawStreamMsg]:
-        """Old messages of the consumer's subjects below its floor. What it has handed out or will is above it."""
-        consumer = await jetstream.consumer_info(streams.queue, PODS)
+        """Old messages of each consumer's subjects below its floor. What it has handed out or will is above it."""
+        for priority in LANES:
+            async for message in self._stranded_in_lane(jetstream, streams, priority):
+                yield message
+
+    async def _stranded_in_lane(
+        self, jetstream: JetStreamContext, streams: EventStreams, priority: int
+    ) -> AsyncIterator[RawStreamMsg]:
+        consumer = await jetstream.consumer_info(streams.queue, consumer_of(priority))
         floor = int(consumer.ack_floor.stream_seq) if consumer.ack_floor else 0
-        sequence, subjects = 1, streams.queue_subjects[0]
+        sequence, subjects = 1, streams.lane(priority)
         for _ in range(_MAX_MESSAGES):
             try:
                 message = await jetstream.get_msg(streams.queue, seq=sequence, subject=subjects, next=True)
@@ -133,11 +147,11 @@ class StrandedEvents:
     async def _repair(
         self, keys: EngineKeys, jetstream: JetStreamContext, streams: EventStreams, message: RawStreamMsg
     ) -> None:
-        sequence, (task, *rest) = int(message.seq or 0), subject_parts(str(message.subject))
-        if task == KEY_TOKEN and rest:
+        sequence, parts = int(message.seq or 0), queued_parts(str(message.subject))
+        if parts[:1] == [KEY_TOKEN] and len(parts) > 1:
             # While it is there, the key gets no other one.
             await jetstream.delete_msg(streams.queue, sequence)
-            await publish_token(jetstream, streams, rest[0], seconds=_REQUEST_SECONDS)
+            await publish_token(jetstream, streams, parts[1], seconds=_REQUEST_SECONDS)
             logger.warning(
                 "A key was stuck in the event engine and continues", extra={"stream": streams.queue}
             )

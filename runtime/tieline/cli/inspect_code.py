@@ -117,6 +117,7 @@ def _describe(tasks: "Tasks") -> dict[str, Any]:
                 and {"limit": event.throttle.limit, "per": event.throttle.per, "key": event.throttle.key},
                 "batch": event.batch
                 and {"size": event.batch.size, "seconds": event.batch.seconds, "key": event.batch.key},
+                "priority": event.priority,
             }
             for event in tasks.events.values()
         ],

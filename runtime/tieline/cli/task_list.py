@@ -13,7 +13,8 @@ def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
     for event in loaded.events:
         cancelled = f", cancelled by {event['cancelOn']}" if event["cancelOn"] else ""
         paced = f"{_debounced(event['debounce'])}{_throttled(event['throttle'])}{_batched(event['batch'])}"
-        yield f"  {'event':<8} {event['name']}, {_terms(event)}{cancelled}{paced}"
+        urgency = _urgent(event["priority"])
+        yield f"  {'event':<8} {event['name']}, {_terms(event)}{cancelled}{paced}{urgency}"
     for wait in (one for one in loaded.waits if not one["cancels"]):
         fields = f", by {' and '.join(wait['match'])}" if wait["match"] else ""
         yield f"  {'waits':<8} {wait['name']}{fields}"
@@ -51,6 +52,10 @@ def _batched(rule: Mapping[str, Any] | None) -> str:
         return ""
     key = f" by {rule['key']}" if rule["key"] else ""
     return f", in batches{key} of at most {rule['size']} in {rule['seconds']:g} s"
+
+
+def _urgent(priority: int) -> str:
+    return f", priority {priority}" if priority else ""
 
 
 def _terms(task: Mapping[str, Any]) -> str:

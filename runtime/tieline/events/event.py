@@ -92,6 +92,8 @@ class EventTask:
     """How often its runs start."""
     batch: BatchRule | None = None
     """How its events are run together: the function takes a list of them."""
+    priority: int = 0
+    """Which of the events that wait for pods go first (``tieline.execution.priorities``)."""
 
     def key_of(self, payload: Any) -> str | None:
         """The key of an event with this payload; None where it has none."""

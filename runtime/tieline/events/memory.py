@@ -17,6 +17,7 @@ from tieline.events.memory_runs import MemoryRuns
 from tieline.events.memory_waits import MemoryWaits
 from tieline.events.queue import DeliveryHandler, EventsUnavailableError
 from tieline.events.wait_store import OpenWait
+from tieline.execution.priorities import PriorityOrder
 from tieline_protocol import run_records
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunRecord
@@ -38,6 +39,30 @@ class _Stored:
     """That of the file, or else counted; no two events have the same."""
     waits_until: float | None = None
     """When it is due; None once it no longer waits for a time."""
+
+
+class _Ready:
+    """What is to be run now: higher priorities first, and each in order."""
+
+    def __init__(self) -> None:
+        self._events: dict[int, deque[_Stored]] = {}
+        self._order = PriorityOrder()
+
+    def __len__(self) -> int:
+        return sum(len(one) for one in self._events.values())
+
+    def append(self, stored: _Stored) -> None:
+        """Behind the others of its priority."""
+        self._events.setdefault(stored.metadata.priority, deque()).append(stored)
+
+    def pop(self) -> _Stored:
+        """The next one."""
+        priority = self._order.choose(self._events)
+        events = self._events[priority]
+        stored = events.popleft()
+        if not events:
+            del self._events[priority]
+        return stored
 
 
 @dataclass(frozen=True)
@@ -63,7 +88,7 @@ class MemoryQueue:
 
     def __post_init__(self) -> None:
         self._runs_file = self.file is None
-        self._ready: deque[_Stored] = deque()
+        self._ready = _Ready()
         self._keys: dict[str, deque[_Stored]] = {}
         """Events with a key, oldest first; the first one of each is in ``_ready``, waits, or runs."""
         self._later: list[tuple[float, int, _Stored]] = []
@@ -153,7 +178,7 @@ class MemoryQueue:
                 return attempts
             attempts += len(self._ready)
             while self._ready:
-                self._start(handle, self._ready.popleft())
+                self._start(handle, self._ready.pop())
             await asyncio.wait(set(self._running), return_when=asyncio.FIRST_COMPLETED)
 
     async def run(self, handle: DeliveryHandler, *, capacity: int) -> None:
@@ -163,7 +188,7 @@ class MemoryQueue:
             self._changed.clear()
             self._take_due()
             while self._ready and len(self._running) < capacity:
-                self._start(handle, self._ready.popleft())
+                self._start(handle, self._ready.pop())
             wait = None if self.next_due is None else max(self.next_due - self.clock(), 0.001)
             try:
                 async with asyncio.timeout(wait):

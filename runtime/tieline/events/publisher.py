@@ -141,6 +141,7 @@ class Publisher:
             shared_key=known is not None and known.shared_key,
             event_id=_checked("id", id, _MAX_ID),
             traceparent=traceparent,
+            priority=known.priority if known is not None else 0,
         )
         return Prepared(
             metadata=metadata,
@@ -187,6 +188,7 @@ class Publisher:
             event_id=metadata.event_id,
             batch=metadata.batch,
             next_attempt_at=until,
+            waits_for=None if until is None else "delay",
             replay_of=metadata.replay_of,
             parent=metadata.parent.run if metadata.parent else None,
         )

@@ -12,6 +12,7 @@ from typing import Protocol
 from tieline_protocol.approvals import KEPT_SECONDS, WAIT_PREFIX, Approval
 from tieline_protocol.child_runs import WAIT_PREFIX as CHILD_PREFIX
 from tieline_protocol.events import EventMetadata
+from tieline_protocol.run_records import WaitsFor
 from tieline_protocol.waits import DebounceWait, WaitRule, may_end, publication_order, published_from
 
 LEAST_KEEP_SECONDS = 300.0
@@ -116,6 +117,15 @@ class OpenWait(Wait):
             if event.came_at >= self.since and event.metadata.run not in self.taken and self.accepts(event):
                 return event
         return None
+
+
+def suspended_for(waits: Collection[Wait]) -> WaitsFor:
+    """What a run waits for whose attempt has ended with these open waits: for the first one, or for a time."""
+    for wait in waits:
+        if wait.approval is not None:
+            return "approval"
+        return "event" if wait.is_matched else "child"
+    return "sleep"
 
 
 def pending_wait(metadata: EventMetadata) -> OpenWait | None:

@@ -191,6 +191,7 @@ class EventBatches:
             queued_at=self._clock(),
             user=attempts[0].metadata.user,
             batch=True,
+            priority=group.task.priority,
             members=tuple(
                 " ".join(filter(None, (one.metadata.run, one.delivery.key_hash))) for one in attempts
             ),

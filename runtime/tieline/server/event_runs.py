@@ -22,6 +22,7 @@ from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
 from tieline.events.run_cancellation import CancelledByEvent, run_cancellation
 from tieline.events.run_store import Interruption, RunTakenOver
 from tieline.events.steps import SuspendedRun
+from tieline.events.wait_store import suspended_for
 from tieline.execution.fair_limiter import Slot
 from tieline.server.debounced_events import DebouncedEvents
 from tieline.server.ended_waits import EndedWaits
@@ -38,6 +39,8 @@ from tieline.telemetry.metrics import Outcome, RunMetrics
 from tieline.telemetry.redaction import current_redactor
 from tieline.telemetry.spans import Value
 from tieline_common.backoff import jitter
+from tieline_protocol.events import EventMetadata
+from tieline_protocol.run_records import WaitsFor
 
 logger = logging.getLogger("tieline.run")
 
@@ -142,6 +145,8 @@ class EventRuns:
             return
         if isinstance(task, EventTask) and await self._queued_behind_its_key(task, delivery):
             return
+        if isinstance(task, EventTask) and await self._queued_in_its_lane(task, delivery):
+            return
         deaths = await delivery.interruptions()
         if await self._handed_back(delivery):
             return
@@ -211,15 +216,39 @@ class EventRuns:
             if is_first and is_moved:
                 # Behind its key it looks as if it had been begun.
                 await self._ended_waits.end_before_move(given, delivery.payload)
-            await self._settlement.settled(lambda: self._queue.requeue(metadata, delivery.payload))
-            await self._settlement.settled(delivery.done)
-            self._settlement.queued(metadata, task.retry.attempts)
+            await self._queued_elsewhere(task, delivery, metadata)
         except EventsUnavailableError as error:
             logger.error(
                 "An event cannot be queued behind its key, and is tried again later: %s", reason(error)
             )
             await delivery.release()
         return True
+
+    async def _queued_in_its_lane(self, task: EventTask, delivery: Delivery) -> bool:
+        """Whether an event that came among those of a higher priority, and would wait here, was put among its own.
+
+        Publishers by REST do not know the code. Here it would hold up those that go before it.
+        """
+        given = delivery.metadata
+        if task.priority >= given.priority:
+            return False
+        is_new = given.attempt == 1 and not given.has_steps and given.key is None and given.failure is None
+        if not is_new or task.debounce is not None or not self._calls.turns.is_full:
+            return False
+        # If this pod dies before it acknowledges the event, whoever runs one of the two sees that the other has ended.
+        metadata = replace(given, priority=task.priority, has_steps=True)
+        try:
+            await self._ended_waits.end_before_move(given, delivery.payload)
+            await self._queued_elsewhere(task, delivery, metadata)
+        except EventsUnavailableError as error:
+            logger.error("An event cannot be queued by its priority, and comes again: %s", reason(error))
+            await delivery.release()
+        return True
+
+    async def _queued_elsewhere(self, task: EventTask, delivery: Delivery, metadata: EventMetadata) -> None:
+        await self._settlement.settled(lambda: self._queue.requeue(metadata, delivery.payload))
+        await self._settlement.settled(delivery.done)
+        self._settlement.queued(metadata, task.retry.attempts)
 
     async def _run(self, attempt: Attempt, task: Task | None, kills: int) -> bool:
         """Whether it is known what became of the event."""
@@ -347,7 +376,7 @@ class EventRuns:
             )
         current_activation.set(attempt.activation.id or None)
         key = activation_key(attempt.activation)
-        await turns.wait(key, bounded=False)
+        await turns.wait(key, priority=_priority(task), bounded=False)
         slot = Slot(turns, key)
         attempt.started_at = self._clock()
         return await self._traced(attempt, attempt.activation, task, slot)
@@ -400,10 +429,16 @@ class EventRuns:
             ):
                 return await self._settlement.cancel(attempt)
             if until is not None:
-                return await self._settlement.wait(attempt, attempt.number, until)
+                waits_for = self._suspended_for(attempt, task)
+                return await self._settlement.wait(attempt, attempt.number, until, waits_for=waits_for)
             if error is None:
                 return await self._settlement.succeed(attempt)
             return await self._settlement.fail(attempt, error, span)
+
+    def _suspended_for(self, attempt: Attempt, task: Task | None) -> WaitsFor:
+        if batch_rule_of(task, attempt.metadata, attempt.delivery.payload) is not None:
+            return "batch"
+        return suspended_for(attempt.waits.open if attempt.waits is not None else ())
 
     async def _activation(self, external_id: str | None) -> Activation | None:
         if external_id is None:
@@ -412,6 +447,10 @@ class EventRuns:
         if found is not None and found.connections:
             current_redactor.set(lambda: found.redactor)
         return found
+
+
+def _priority(task: Task | None) -> int:
+    return task.priority if isinstance(task, EventTask) else 0
 
 
 def _died(kills: int, reason: str) -> PodDiedError:

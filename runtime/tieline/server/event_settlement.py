@@ -44,6 +44,7 @@ from tieline_protocol.run_records import (
     RunRecord,
     RunStatus,
     StepRecord,
+    WaitsFor,
 )
 
 logger = logging.getLogger("tieline.run")
@@ -110,8 +111,15 @@ class EventSettlement:
         self.dead = 0
         """Events that became dead letters."""
 
-    def queued(self, metadata: EventMetadata, attempts: int, *, until: float | None = None) -> None:
-        """The event was taken, and is queued again: behind a key that its publisher did not know, or for a time."""
+    def queued(
+        self,
+        metadata: EventMetadata,
+        attempts: int,
+        *,
+        until: float | None = None,
+        waits_for: WaitsFor | None = None,
+    ) -> None:
+        """The event was taken, and is queued again: where its publisher did not know that it belongs, or for a time."""
         mask = self._redact().for_run
         record = RunRecord(
             id=metadata.run,
@@ -128,6 +136,7 @@ class EventSettlement:
             shared_key=metadata.shared_key,
             event_id=metadata.event_id and mask(metadata.event_id),
             next_attempt_at=until,
+            waits_for=waits_for,
             replay_of=metadata.replay_of,
             parent=metadata.parent.run if metadata.parent else None,
         )
@@ -189,7 +198,7 @@ class EventSettlement:
             error = Reject(f"It was put off for {_MAX_DEFERRAL_SECONDS // 86400} days: {error}")
         if isinstance(error, RetryLater):
             logger.info("%s is run again after %g seconds: %s", what, error.after, error)
-            return await self.wait(attempt, attempt.number, self._clock() + error.after)
+            return await self.wait(attempt, attempt.number, self._clock() + error.after, waits_for="retry")
         span.fail(error)
         outcome: Outcome = "timed_out" if isinstance(error, TimeoutError) else "failed"
         if isinstance(error, Reject | EventTooLargeError):
@@ -209,7 +218,7 @@ class EventSettlement:
             what, attempt.number, attempt.retry.attempts, round(delay, 1), reason(error), exc_info=own_frames(error),
         )  # fmt: skip
         self.retries += 1
-        await self.wait(attempt, attempt.number + 1, self._clock() + delay, error)
+        await self.wait(attempt, attempt.number + 1, self._clock() + delay, error, waits_for="retry")
         return outcome
 
     async def cancel(self, attempt: Attempt) -> Outcome:
@@ -238,7 +247,7 @@ class EventSettlement:
         metadata = replace(
             attempt.metadata, interruptions=0, has_steps=True, debounced=f"{wait.index} {wait.name}"
         )
-        self.queued(metadata, attempt.retry.attempts, until=until)
+        self.queued(metadata, attempt.retry.attempts, until=until, waits_for="debounce")
         waits = [replace(wait, until=until), *attempt.waits_until(until)]
         await self._store_until(attempt, metadata, until, waits)
         return "waiting"
@@ -249,7 +258,7 @@ class EventSettlement:
         metadata = replace(
             attempt.metadata, attempt=attempt.number, interruptions=0, has_steps=True, throttled=place
         )
-        self.queued(metadata, attempt.retry.attempts, until=until)
+        self.queued(metadata, attempt.retry.attempts, until=until, waits_for="throttle")
         await self._store_until(attempt, metadata, until, attempt.waits_until(until))
         return "waiting"
 
@@ -266,9 +275,10 @@ class EventSettlement:
         until: float,
         error: Exception | None = None,
         *,
+        waits_for: WaitsFor | None = None,
         seconds: float = RETRY_SECONDS,
     ) -> Outcome:
-        """Have it handed out again as attempt ``number``."""
+        """Have it handed out again as attempt ``number``. ``waits_for`` is None for a pod."""
         attempt.decided = True
         metadata = replace(
             attempt.metadata,
@@ -278,7 +288,8 @@ class EventSettlement:
             has_steps=attempt.any_steps,
         )
         _check_held(attempt)
-        self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
+        record = self._record(attempt, "waiting", error, next_attempt_at=until, waits_for=waits_for)
+        self._history.add(record)
         await self._store_until(attempt, metadata, until, attempt.waits_until(until), seconds=seconds)
         return "waiting" if error is None else "failed"
 
@@ -386,7 +397,8 @@ class EventSettlement:
             _check_held(attempt)
             waits = await attempt.delivery.set_aside(metadata, until)
 
-        self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
+        record = self._record(attempt, "waiting", error, next_attempt_at=until, waits_for="retry")
+        self._history.add(record)
         try:
             await self.settled(store)
         except (QueueFullError, MessageTooLargeError) as also_refused:
@@ -456,6 +468,7 @@ class EventSettlement:
         error: Exception | None = None,
         *,
         next_attempt_at: float | None = None,
+        waits_for: WaitsFor | None = None,
         with_input: bool = False,
     ) -> RunRecord:
         metadata, now, redact = attempt.metadata, self._clock(), self._redact()
@@ -488,6 +501,7 @@ class EventSettlement:
             started_at=attempt.started_at,
             ended_at=None if status == "running" else now,
             next_attempt_at=next_attempt_at,
+            waits_for=waits_for,
             error=self._failure(error) if error else None,
             trace_id=attempt.trace_id,
             replay_of=metadata.replay_of,

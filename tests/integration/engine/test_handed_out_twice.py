@@ -12,7 +12,7 @@ from tests.harness.processes.event_pods import EventEnvironment, running_environ
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually_async
-from tieline_protocol.event_streams import KEY_TOKEN, PODS, subject_parts
+from tieline_protocol.event_streams import KEY_TOKEN, PODS, queued_parts
 
 CODE = """
 import asyncio, os
@@ -99,7 +99,7 @@ async def _copy(environment: EventEnvironment, *, token: bool) -> None:
     """Replaces the message that the pod holds by a copy, which the engine delivers for the first time."""
     jetstream, queue = environment.admin.jetstream(), environment.streams.queue
     info = await jetstream.stream_info(queue, subjects_filter=">")
-    (subject,) = [one for one in info.state.subjects or {} if (subject_parts(one)[0] == KEY_TOKEN) == token]
+    (subject,) = [one for one in info.state.subjects or {} if (queued_parts(one)[0] == KEY_TOKEN) == token]
     message = await jetstream.get_msg(queue, subject=subject)
     assert message.seq is not None
     await jetstream.delete_msg(queue, message.seq)

@@ -415,7 +415,9 @@ async def test_a_pod_manages_no_streams_or_consumers_of_its_account_either(
         own = client.jetstream()
         assert {one.config.name for one in await own.streams_info()} == set(OWN.names)
         assert (await own.stream_info(OWN.runs)).config.max_bytes == LIMITS.runs_bytes
-        (consumer_now,) = await own.consumers_info(OWN.queue)
+        consumers = {one.name: one for one in await own.consumers_info(OWN.queue)}
+        assert set(consumers) == {PODS, f"{PODS}-high", f"{PODS}-low"}
+        consumer_now = consumers[PODS]
         assert (consumer_now.name, consumer_now.paused) == (PODS, None)
         assert (consumer_now.delivered, consumer_now.num_ack_pending) == (before.delivered, 2)
         await client.close()

@@ -75,6 +75,7 @@ def nightly(): ...
             "debounce": None,
             "throttle": None,
             "batch": None,
+            "priority": 0,
         }
     ]
 

@@ -68,6 +68,27 @@ def test_a_list_says_which_run_a_queued_one_waits_behind(
     assert f"waits behind {ID}" in shown
 
 
+@pytest.mark.parametrize(
+    ("waits_for", "text"),
+    [
+        ("slot", "waits for a pod with room for it"),
+        ("throttle", "waits for its turn"),
+        ("new-word", "waits for new-word"),
+    ],
+)
+def test_a_list_and_a_run_say_what_it_waits_for(
+    tieline: Tieline, runs: list[dict[str, Any]], waits_for: str, text: str
+) -> None:
+    waiting = {**RUN, "status": "queued", "attempt": 0, "waitsFor": waits_for}
+    waiting.pop("error", None)
+    runs[:] = [waiting]
+    _, shown, _ = tieline("runs", "list", "--project", "orders")
+    assert text in shown
+    _, shown, _ = tieline("runs", "show", ID, "--project", "orders")
+    (line,) = [one for one in shown.splitlines() if one.startswith("waits for:")]
+    assert line.partition(":")[2].strip() == text.removeprefix("waits for ")
+
+
 @pytest.mark.parametrize(("count", "more"), [(20, False), (21, True)])
 def test_a_list_that_is_cut_says_so_and_a_program_gets_what_it_asked_for(
     tieline: Tieline, runs: list[dict[str, Any]], count: int, more: bool

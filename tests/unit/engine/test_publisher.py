@@ -60,7 +60,7 @@ async def test_an_event_without_a_key_is_one_message() -> None:
     jetstream, event = JetStream(), metadata(event_id="7")
     assert await publish(jetstream, event) == Published(STREAMS.queue, 1, duplicate=False)
     ((subject, _, headers),) = jetstream.published
-    assert subject == f"ev.{STREAMS.organisation}.{STREAMS.environment}.a/b.{event.run}"
+    assert subject == f"ev.{STREAMS.organisation}.{STREAMS.environment}.normal.a/b.{event.run}"
     assert headers["Nats-Msg-Id"] == event.message_id
     assert EventMetadata.parse(headers) == event
 

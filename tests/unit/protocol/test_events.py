@@ -120,7 +120,7 @@ def test_keys_and_names_are_one_token_of_a_subject(text: str) -> None:
 
 def test_a_tasks_dots_do_not_divide_its_subject() -> None:
     assert task_token("order.created") == "order/created"
-    assert EventStreams("O", "E").event("order.created", "R") == "ev.O.E.order/created.R"
+    assert EventStreams("O", "E").event("order.created", "R") == "ev.O.E.normal.order/created.R"
 
 
 @pytest.mark.parametrize(

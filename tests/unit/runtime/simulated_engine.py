@@ -325,7 +325,7 @@ class SimulatedPod:
 
     def take(self, stream: str, message: Msg) -> None:
         if stream == STREAMS.queue:
-            self.queue._take_event(message)
+            self.queue._take_event(0, message)
         else:
             self.queue._take_due(message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -144,7 +145,7 @@ async def test_an_event_that_a_pod_began_with_may_have_steps() -> None:
     storage.runs = Runs()  # type: ignore[assignment]
     keys = KeyedEvents(storage, Leases(storage.connection, seconds=30))
     head = Msg(None, headers={HEADER: KEYED.header(), "Nats-Sequence": "1"})  # type: ignore[arg-type]
-    lease: Any = None
+    lease: Any = SimpleNamespace(has_slot=False)
     delivery = await keys._delivery(lease, KEYED.key_hash, head, crashed=False, may_have_state=True)
     assert delivery is not None
     assert delivery.metadata.has_steps, "so that it stays behind its key"
@@ -164,7 +165,7 @@ async def test_a_pod_that_died_before_its_waits_began_excuses_one_crash() -> Non
     storage.runs = Runs()  # type: ignore[assignment]
     keys = KeyedEvents(storage, Leases(storage.connection, seconds=30))
     head = Msg(None, headers={HEADER: KEYED.header(), "Nats-Sequence": "1"})  # type: ignore[arg-type]
-    lease: Any = None
+    lease: Any = SimpleNamespace(has_slot=False)
     counted = []
     for _ in range(3):
         delivery = await keys._delivery(lease, KEYED.key_hash, head, crashed=True, may_have_state=True)

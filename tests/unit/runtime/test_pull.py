@@ -59,7 +59,7 @@ async def _asks_again(headers: dict[str, str], *, brought: int) -> float:
     engine = _Engine()
     connection: EngineConnection = engine  # type: ignore[assignment]
     taken: list[Msg] = []
-    puller = Puller(connection, "stream", take=taken.append, room=lambda: 5)
+    puller = Puller(connection, "stream", "pods", take=taken.append, room=lambda: 5)
     running = asyncio.ensure_future(puller.run())
     await until(lambda: len(engine.asked) == 1)
     for _ in range(brought):

@@ -25,7 +25,7 @@ _PROGRESS = (
 )
 COLUMNS = (
     "runs.id, runs.environment, kind, task, status, runs.attempt, runs.queued, attempts, user, activation_id, version, "
-    f"key, shared_key, event_id, batch, started, ended, next_attempt, discarded, error, trace_id, replay_of, "
+    "key, shared_key, event_id, batch, started, ended, next_attempt, waits_for, discarded, error, trace_id, replay_of, "
     f"({REPLAYS}), nullif(input_at, 0), direct, issue, parent, ({_TAGS}), ({_PROGRESS})"
 )
 
@@ -34,7 +34,7 @@ def run_of_row(row: Sequence[Any]) -> Run:
     """The run of a row of COLUMNS."""
     (
         identifier, environment, kind, task, status, attempt, queued, most, user, activation_id, version, key,
-        shared_key, event_id, batch, started, ended, next_attempt, discarded, error, trace_id, replay_of,
+        shared_key, event_id, batch, started, ended, next_attempt, waits_for, discarded, error, trace_id, replay_of,
         replayed_by, input_at, direct, issue, parent, tags, progress,
     ) = row  # fmt: skip
     return Run(
@@ -56,6 +56,7 @@ def run_of_row(row: Sequence[Any]) -> Run:
         started_at=started,
         ended_at=ended,
         next_attempt_at=next_attempt,
+        waits_for=waits_for,
         discarded_at=discarded,
         error=error_from_json(error),
         trace_id=trace_id,

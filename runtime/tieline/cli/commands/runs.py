@@ -125,7 +125,7 @@ def show_run(
             "key": found.get("key"),
             "tags": _tags(found),
             "progress": _progress(found),
-            "waits behind": found.get("waitsBehind"),
+            "waits for": _waits_for(found),
             "queued": f"{local(found['queuedAt'])} ({age(found['queuedAt'])} ago)",
             "next attempt": local(found.get("nextAttemptAt")),
             "activation": found.get("activationId"),
@@ -389,9 +389,33 @@ def _reason(run: Json) -> str:
     """Why it has failed, or why it does not begin."""
     if run.get("waitsBehind"):
         return f"waits behind {run['waitsBehind']}"
+    if run.get("waitsFor") and not run.get("error") and not run.get("progress"):
+        return f"waits for {_waits_for(run)}"
     if run.get("progress") and run["status"] in ("running", "waiting") and not run.get("error"):
         return _first_line(_progress(run))
     return _first_line((run.get("error") or {}).get("message"))
+
+
+_WAITS_FOR = {
+    "slot": "a pod with room for it",
+    "key": "its key",
+    "delay": "its time",
+    "sleep": "its time",
+    "retry": "its next attempt",
+    "debounce": "the end of its burst",
+    "throttle": "its turn",
+    "batch": "its batch",
+    "event": "an event",
+    "approval": "an approval",
+    "child": "the run that it started",
+}
+
+
+def _waits_for(run: Json) -> str | None:
+    """What it waits for; a word that this version does not know is shown as it is."""
+    if run.get("waitsBehind"):
+        return f"{run['waitsBehind']}, which has the same key"
+    return _WAITS_FOR.get(str(run.get("waitsFor")), run.get("waitsFor"))
 
 
 def _progress(run: Json) -> str | None:

@@ -35,6 +35,9 @@ class Lease:
         # It may have been on its way for long: while this pod was paused, or cut off.
         self._until = connection.heard + self._seconds
         self.message = message
+        self.slot_changed: Callable[[bool], None] = ignored
+        """Called with whether what it is for runs now."""
+        self._has_slot = False
         parts = message.reply.split(".")
         self.deliveries = int(parts[4])
         """How often the engine handed it out, this time included."""
@@ -42,6 +45,17 @@ class Lease:
         """The message's stream, and its number there."""
         self.engine_ahead = max(int(parts[7]) / 1e9 - time.time(), 0.0)
         """Seconds that the engine's clock is ahead of this pod's, as far as its time of the message tells."""
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether what it is for runs, and waits for nobody. Of a token that is the key's oldest event."""
+        return self._has_slot
+
+    @has_slot.setter
+    def has_slot(self, value: bool) -> None:
+        if value != self._has_slot:
+            self._has_slot = value
+            self.slot_changed(value)
 
     @property
     def held(self) -> bool:
@@ -117,3 +131,7 @@ class Leases:
             await asyncio.gather(*(lease.renew() for lease in self._held))
             if self._clock() - self._connection.heard > self.seconds / (2 * _RENEWALS):
                 self._connection.ask()
+
+
+def ignored(value: bool) -> None:
+    """Nobody needs to know."""

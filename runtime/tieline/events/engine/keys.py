@@ -55,6 +55,7 @@ class KeyedEvents:
                 if head is None:
                     await self._leave(lease, key_hash)
                     return
+                lease.has_slot = False
                 delivery = await self._delivery(lease, key_hash, head, crashed, may_have_state=is_first)
                 crashed = is_first = False
                 if delivery is None:
@@ -87,7 +88,7 @@ class KeyedEvents:
         with_events = await self._parts(streams.queue, streams.keyed_event("*", "*"), 0)
         if not with_events:
             return
-        tokens = await self._parts(streams.queue, streams.key_token("*"), 1)
+        tokens = await self._parts(streams.queue, streams.key_token("*"), 2)
         waiting = await self._parts(streams.later, streams.waiting("*"), 0)
         due = await self._parts(streams.later, streams.due("*"), 0)
         moving = {one.removeprefix(f"{KEY_TOKEN}-") for one in waiting | due}
@@ -191,6 +192,7 @@ class KeyedDelivery:
 
     async def begins(self, interruptions: int) -> None:
         """See Delivery."""
+        self._lease.has_slot = True
         if interruptions or self._is_forgiven:
             await self._save_state(replace(self.metadata, interruptions=interruptions), 0)
 

@@ -14,7 +14,6 @@ from nats.aio.subscription import Subscription
 from tieline.errors import reason
 from tieline.events.engine.connection import EngineConnection
 from tieline_engine.client import delivery_status
-from tieline_protocol.event_streams import PODS
 
 logger = logging.getLogger("tieline.events")
 
@@ -30,19 +29,20 @@ _ANSWERED = frozenset(("Batch Completed", "Message Size Exceeds MaxBytes"))
 
 
 class Puller:
-    """Hands each message of one stream's consumer ``pods`` to ``take``. Run ``run`` as a task."""
+    """Hands each message of one stream's consumer to ``take``. Run ``run`` as a task."""
 
     def __init__(
         self,
         connection: EngineConnection,
         stream: str,
+        consumer: str,
         *,
         take: Callable[[Msg], None],
         room: Callable[[], int],
     ) -> None:
         """``room`` is how many messages more may come; call ``wake`` when it has grown."""
         self._connection = connection
-        self._stream = stream
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._take = take
         self._room = room
         self._asked = 0
@@ -114,9 +114,7 @@ class Puller:
             "idle_heartbeat": int(_HEARTBEAT_SECONDS * 1e9),
         }
         self._asked += batch
-        await self._connection.client.publish(
-            f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{PODS}", json.dumps(content).encode(), reply=inbox
-        )
+        await self._connection.client.publish(self._subject, json.dumps(content).encode(), reply=inbox)
 
     async def _arrived(self, message: Msg) -> None:
         self._last_sign = asyncio.get_running_loop().time()

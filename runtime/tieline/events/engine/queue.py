@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import nats.errors
@@ -15,9 +16,10 @@ from nats.aio.msg import Msg
 from tieline.configuration.pod_api import PodApi
 from tieline.errors import reason
 from tieline.events.engine.connection import EngineConnection
-from tieline.events.engine.deliveries import Lease, Leases
+from tieline.events.engine.deliveries import Lease, Leases, ignored
 from tieline.events.engine.event_rate import EventRate
 from tieline.events.engine.keys import KeyedEvents
+from tieline.events.engine.lanes import ALL_LANES, Due, HeldMessages, Lane
 from tieline.events.engine.pull import Puller
 from tieline.events.engine.run_storage import RELEASED
 from tieline.events.engine.storage import EngineStorage
@@ -26,7 +28,14 @@ from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableErr
 from tieline.events.wait_store import OpenWait
 from tieline_common.cancellation import cancel_and_wait
 from tieline_engine.publishing import Placement, placement
-from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, subject_parts
+from tieline_protocol.event_streams import (
+    KEY_TOKEN,
+    LEASE_SECONDS,
+    PODS,
+    consumer_of,
+    queued_parts,
+    subject_parts,
+)
 from tieline_protocol.events import EventMetadata, InvalidEventError
 
 logger = logging.getLogger("tieline.events")
@@ -53,6 +62,7 @@ class EngineQueue(EngineStorage):
         self._rate = EventRate(api)
         self._handle: DeliveryHandler = _nobody
         self._running: set[asyncio.Task[None]] = set()
+        self._held = HeldMessages()
         self._pullers: tuple[Puller, ...] = ()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -73,7 +83,11 @@ class EngineQueue(EngineStorage):
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
         """See EventQueue."""
         # Not deduplicated by its id: it was accepted already. It may come to one key after another.
-        moved_to = f"{metadata.run}/key/{metadata.key_hash}"
+        moved_to = (
+            f"{metadata.run}/lane/{metadata.priority}"
+            if metadata.key is None and metadata.priority
+            else f"{metadata.run}/key/{metadata.key_hash}"
+        )
         placed = placement(self.streams, metadata, deduplicated_by=moved_to)
         await self._store(placed, metadata, payload, has_token=True)
 
@@ -97,15 +111,10 @@ class EngineQueue(EngineStorage):
         ``cancel`` is called with the id of a run that is to be cancelled.
         """
         self._handle = handle
+        self._held = HeldMessages(capacity)
         self._renewing = asyncio.create_task(self.leases.run())
 
-        def room() -> int:
-            return capacity - len(self._running)
-
-        self._pullers = (
-            Puller(self.connection, self.streams.queue, take=self._take_event, room=room),
-            Puller(self.connection, self.streams.later, take=self._take_due, room=room),
-        )
+        self._pullers = tuple(map(self._puller, ALL_LANES))
         self.connection.on_connect.extend(puller.connected for puller in self._pullers)
         tasks = [asyncio.create_task(puller.run()) for puller in self._pullers]
         tasks.append(asyncio.create_task(self.keys.sweep()))
@@ -115,6 +124,13 @@ class EngineQueue(EngineStorage):
         finally:
             self.keys.stopping = True
             await cancel_and_wait(*tasks)
+
+    def _puller(self, lane: Lane) -> Puller:
+        room = partial(self._held.room, lane)
+        if isinstance(lane, Due):
+            return Puller(self.connection, self.streams.later, PODS, take=self._take_due, room=room)
+        take = partial(self._take_event, lane)
+        return Puller(self.connection, self.streams.queue, consumer_of(lane), take=take, room=room)
 
     async def _listen(self, cancel: Callable[[str], None]) -> None:
         """Hear of runs that are to be cancelled."""
@@ -145,31 +161,45 @@ class EngineQueue(EngineStorage):
         if self._renewing is not None:
             self._renewing.cancel()
 
-    def _take_event(self, message: Msg) -> None:
-        token, *rest = subject_parts(message.subject)
-        if token == KEY_TOKEN and rest:
-            self._start(self.keys.serve(self.leases.add(message), rest[0], self._handle))
+    def _take_event(self, lane: Lane, message: Msg) -> None:
+        parts, lease = queued_parts(message.subject), self.leases.add(message)
+        if parts[:1] == [KEY_TOKEN] and len(parts) > 1:
+            self._start(lane, lease, self.keys.serve(lease, parts[1], self._handle))
         else:
-            self._start(self._deliver(self.leases.add(message)))
+            self._start(lane, lease, self._deliver(lease))
 
     def _take_due(self, message: Msg) -> None:
         run = subject_parts(message.subject)[0]
         lease = self.leases.add(message)
         if run.startswith(f"{KEY_TOKEN}-"):
             key_hash = run.removeprefix(f"{KEY_TOKEN}-")
-            self._start(self._moved(lease, lambda: self.publish_token(key_hash)))
+            self._start(Due.DUE, lease, self._moved(lease, lambda: self.publish_token(key_hash)))
         else:
-            self._start(self._deliver(lease))
+            self._start(Due.DUE, lease, self._deliver(lease))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, lane: Lane, lease: Lease, work: Coroutine[Any, Any, None]) -> None:
+        def runs(value: bool) -> None:
+            self._held.runs(lane, value)
+            self._wake()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            lease.slot_changed = ignored
+            self._held.remove(lane, has_run=lease.has_slot)
+            self._ended(task)
+
+        self._held.add(lane)
+        lease.slot_changed = runs
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("An event comes again: %s", reason(error), exc_info=error)
+        self._wake()
+
+    def _wake(self) -> None:
         for puller in self._pullers:
             puller.wake()
 
@@ -251,6 +281,7 @@ class _QueueDelivery:
 
     async def begins(self, interruptions: int) -> None:
         """See Delivery."""
+        self._lease.has_slot = True
         if interruptions or self._was_released:
             await self._storage.runs.save_state(replace(self.metadata, interruptions=interruptions), 0)
 

@@ -102,7 +102,7 @@ class EngineStorage(StoredMessages):
     async def has_run(self, run: str) -> bool:
         """See EventQueue. A run is stored at its next place before it leaves the one before."""
         streams = self.streams
-        for subjects in (streams.event("*", run), streams.keyed_event("*", run)):
+        for subjects in (streams.any_event(run), streams.keyed_event("*", run)):
             if await self.subjects(streams.queue, subjects):
                 return True
         for subject in (streams.waiting(run), streams.due(run)):

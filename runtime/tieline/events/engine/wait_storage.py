@@ -243,7 +243,7 @@ class WaitStorage:
             return True
         try:
             queued = {HEADER: headers[HEADER], MESSAGE_ID: f"{run}/wake/{number}"}
-            await self._store(streams.event(metadata.task, run), found.data, queued)
+            await self._store(streams.event(metadata.task, run, metadata.priority), found.data, queued)
         except QueueFullError:
             # There is no room, or the run's event is there yet, and is about to be acknowledged. It comes by its time,
             # which is now and takes a fifth of a second.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from playwright.sync_api import expect
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
 from tests.integration.api.console.scene import Scene, run_trace, span
+from tests.unit.api.runs.run_records import record
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -42,6 +44,26 @@ def test_a_list_of_runs_is_filtered_by_the_url_and_the_controls(
     ann.sees("No runs match these filters")
     ann.button("Clear the filters").click()
     expect(ann.page).to_have_url(re.compile(r"/runs$"))
+
+
+def test_a_list_and_a_run_say_what_it_waits_for(person: Person_, admin: Client, scene: Scene) -> None:
+    project, now = scene.project("Waiting"), time.time()
+    throttled, queued = new_id(), new_id()
+    scene.runs(
+        project,
+        record(
+            throttled, "queued", 0, at=now, queued_at=now, next_attempt_at=now + 3600, waits_for="throttle"
+        ),
+        record(queued, "queued", 0, at=now, queued_at=now),
+    )
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    ann.sees("Waits for its turn")
+    ann.sees("Waits for a pod with room for it")
+    ann.finds_it_accessible()
+    ann.open(f"/projects/{project['id']}/runs/{throttled}")
+    ann.sees("Waits for")
+    ann.sees("its turn")
 
 
 def test_a_run_is_found_by_a_business_id_on_the_page_and_in_the_palette(

@@ -28,14 +28,21 @@ def test_what_more_pods_could_run_is_counted(deployed: Deployed) -> None:
         return found["waiting"], found["running"], found["total"]
 
     assert work() == (0, 0, 0)
-    for metadata in (event(), event(), event(key="ann"), event(key="ann"), event(key="bob")):
+    for metadata in (
+        event(),
+        event(priority=1),
+        event(priority=-1),
+        event(key="ann"),
+        event(key="ann"),
+        event(key="bob"),
+    ):
         deployed.queue(metadata)
     deployed.queue(event(), delay=3600)
     # Of each key one can run at a time, and what waits for its time cannot run.
-    assert work() == (4, 0, 4)
+    assert work() == (5, 0, 5)
     taken = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
-    assert len(taken) == 4
-    assert work() == (0, 4, 4)
+    assert len(taken) == 3
+    assert work() == (2, 3, 5)
 
 
 def test_an_environment_that_never_had_a_pod_has_no_work(client: Client, engine: NatsServer) -> None:

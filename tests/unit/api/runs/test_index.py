@@ -23,6 +23,7 @@ from tieline_api.runs.queries import counts
 from tieline_api.runs.records import read_records
 from tieline_api.runs.tables import VERSION
 from tieline_api.runs.writing import IndexedMessage
+from tieline_api.views.run_lookup import waits_for
 from tieline_core.identity.ids import new_id
 from tieline_protocol.run_records import POD_DIED, RunError, RunRecord, StepApproval, StepRecord, encode
 
@@ -97,6 +98,26 @@ def test_a_queued_run_names_the_one_that_it_waits_behind(index: RunIndex) -> Non
     assert found == {
         (ENVIRONMENTS[0], one.id): ahead.id for one, ahead in zip(records, expected, strict=True) if ahead
     }
+
+
+def test_a_run_says_what_it_waits_for_until_its_time_has_come(index: RunIndex) -> None:
+    throttled = record(status="queued", attempt=0, next_attempt_at=NOW + 60, waits_for="throttle")
+    asks = record(status="waiting", next_attempt_at=NOW + 60, waits_for="approval")
+    queued, running = record(status="queued", attempt=0), record(status="running")
+    take(index, [throttled, asks, queued, running])
+    runs = {run.id: run for run in listed(index)}
+
+    def shown(one: RunRecord, after: float, *, is_behind: bool = False) -> str | None:
+        return waits_for(runs[one.id], is_behind=is_behind, now=round((NOW + after) * 1e9))
+
+    assert [shown(one, 0) for one in (throttled, asks, queued, running)] == [
+        "throttle",
+        "approval",
+        "slot",
+        None,
+    ]
+    assert [shown(one, 61) for one in (throttled, asks, queued, running)] == ["slot", "slot", "slot", None]
+    assert shown(queued, 0, is_behind=True) == "key"
 
 
 def test_a_run_says_whether_it_is_of_a_batch(index: RunIndex) -> None:
