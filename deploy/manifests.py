@@ -1,4 +1,4 @@
-"""The generated manifests: definitions from the models, the chart's files, and the kustomize base from the chart.
+"""The generated files: definitions and types from the models, the chart's files, the kustomize base from the chart.
 
 ``python -m deploy.manifests`` writes them, ``--check`` compares instead.
 """
@@ -15,7 +15,7 @@ from tests.harness.cluster.manifest_tools import manifest_tools
 from tieline_cluster.commands import run
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.progress import Lines
-from tieline_core import crds
+from tieline_core import crds, object_types
 
 ROOT = Path(__file__).parents[1]
 CRDS = Path("crds")
@@ -32,6 +32,9 @@ _BESIDE = ("../../crds", "../policies", "namespace.yaml")
 """What the base lists besides its generated files. helm creates the namespace itself."""
 
 _WRITTEN_BY_HAND = frozenset({CRDS / KUSTOMIZATION, BASE / "namespace.yaml"})
+
+_AMONG_OTHERS = frozenset({object_types.PATH})
+"""Generated files in folders of others."""
 
 _SOURCE = re.compile(r"^# Source: tieline/templates/(?P<file>\S+)\n", re.MULTILINE)
 _RESOURCES_OF_THEIR_OWN = frozenset({"crds.yaml", "policies.yaml"})
@@ -101,6 +104,7 @@ def generated() -> dict[Path, str]:
         **_in(CHART_FILES / "crds", definitions),
         **_in(CHART_FILES / "policies", policies),
         **_in(BASE, base(_rendered())),
+        object_types.PATH: object_types.render(),
     }
 
 
@@ -110,10 +114,10 @@ def _in(folder: Path, files: Mapping[str, str]) -> dict[Path, str]:
 
 def differences(wanted: Mapping[Path, str], root: Path) -> list[Path]:
     """The files under ``root`` that differ, are missing, or are left over in a generated folder."""
-    folders = {path.parent for path in wanted}
-    present = {
-        path.relative_to(root): path.read_text() for folder in folders for path in (root / folder).iterdir()
-    }
+    folders = {path.parent for path in wanted if path not in _AMONG_OTHERS}
+    files = [path for folder in folders for path in (root / folder).iterdir()]
+    files += [root / path for path in _AMONG_OTHERS if (root / path).exists()]
+    present = {path.relative_to(root): path.read_text() for path in files}
     names = (wanted.keys() | present.keys()) - _WRITTEN_BY_HAND
     return sorted(path for path in names if wanted.get(path) != present.get(path))
 

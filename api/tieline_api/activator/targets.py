@@ -9,7 +9,7 @@ from tieline_api.cluster.indexes import environment_names
 from tieline_api.conversion.projects import environment_item, environment_status
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.identity.names import workload_name
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject
 from tieline_core.resources.projects import merged_fields
 from tieline_core.resources.scaling import Scaling
 
@@ -27,7 +27,7 @@ class Target:
     """Without work it sleeps after so many seconds."""
 
 
-def target_of(project: ObjectView, environment: str) -> Target | None:
+def target_of(project: ProjectObject, environment: str) -> Target | None:
     """An environment of a project; None for one that never sleeps, or is not to run."""
     item = environment_item(project, environment)
     runtimes = ((one.get("runtime") or {}).get("scaling") or {} for one in (project["spec"], item))
@@ -61,7 +61,7 @@ def target_by_host(cluster: ClusterCache, host: str) -> Target | None:
     return None
 
 
-def _by_public_url(cluster: ClusterCache, host: str) -> Iterator[tuple[ObjectView, str]]:
+def _by_public_url(cluster: ClusterCache, host: str) -> Iterator[tuple[ProjectObject, str]]:
     for project in cluster.projects.by_index("host", host):
         for name in environment_names(project):
             url = str(environment_status(project, name).get("publicUrl") or "")
@@ -69,7 +69,7 @@ def _by_public_url(cluster: ClusterCache, host: str) -> Iterator[tuple[ObjectVie
                 yield project, name
 
 
-def _by_service(cluster: ClusterCache, host: str) -> Iterator[tuple[ObjectView, str]]:
+def _by_service(cluster: ClusterCache, host: str) -> Iterator[tuple[ProjectObject, str]]:
     workload, _, rest = host.partition(".")
     namespace = rest.partition(".")[0]
     if not namespace:

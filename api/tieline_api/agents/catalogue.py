@@ -13,7 +13,7 @@ from tieline_api.auth.permissions import Permission
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.cluster.operation_index import words_of
 from tieline_api.http.operation import AnyCall
-from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectorVersionObject
 
 ConnectionId = Annotated[str, Field(max_length=64)]
 OperationName = Annotated[str, Field(min_length=1, max_length=256)]
@@ -58,7 +58,7 @@ async def search_operations(call: AnyCall, given: SearchOperations) -> Result:
     """The operations that can be called, each with the connections that allow it."""
     one = given.connection
     connections = [reach.require_connection(call, one)] if one else reach.connections(call)
-    through: dict[str, tuple[Object, list[reach.OpenConnection]]] = {}
+    through: dict[str, tuple[ConnectorVersionObject, list[reach.OpenConnection]]] = {}
     for connection in connections:
         version = reach.version_of(call, connection.system)
         if version is not None:

@@ -12,7 +12,7 @@ from tieline_api.conversion.connectors import default_of
 from tieline_api.http.operation import AnyCall
 from tieline_api.views.connector_lookup import versions_of
 from tieline_core.identity.ids import object_id
-from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import ConnectionObject, ConnectorVersionObject, SystemObject
 
 _READING = frozenset({"GET", "HEAD"})
 
@@ -34,8 +34,8 @@ def allows(tools: Mapping[str, Any], *, method: str, name: str) -> bool:
 class OpenConnection:
     """A connection that agents may call something through."""
 
-    obj: Object
-    system: ObjectView | None
+    obj: ConnectionObject
+    system: SystemObject | None
     """Its system; None where that does not exist."""
 
     @property
@@ -76,7 +76,7 @@ def _connections(call: AnyCall) -> Iterator[OpenConnection]:
             yield opened
 
 
-def _opened(call: AnyCall, obj: Object) -> OpenConnection | None:
+def _opened(call: AnyCall, obj: ConnectionObject) -> OpenConnection | None:
     tools = obj["spec"].get("tools") or {}
     if not tools.get("read") and not tools.get("operations"):
         return None
@@ -86,11 +86,11 @@ def _opened(call: AnyCall, obj: Object) -> OpenConnection | None:
     return OpenConnection(obj=obj, system=cluster.referred(cluster.systems, obj, "systemRef"))
 
 
-def version_of(call: AnyCall, system: ObjectView | None) -> Object | None:
+def version_of(call: AnyCall, system: SystemObject | None) -> ConnectorVersionObject | None:
     """The connector's version that describes a system; None where the system has no connector."""
-    reference = (system or {}).get("spec", {}).get("connectorRef")
+    reference = system["spec"].get("connectorRef") if system else None
     connector = call.platform.cluster.connectors.get(call.namespace, reference["name"]) if reference else None
-    if connector is None:
+    if reference is None or connector is None:
         return None
     versions, wanted = versions_of(call, connector), reference.get("version") or "default"
     if wanted == "default":

@@ -20,6 +20,12 @@ from tieline_api.traces.otlp_batch import JSON
 from tieline_core.identity.ids import environment_id, new_id, object_id
 from tieline_core.identity.names import workload_name
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    ActivationObject,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    ProjectObject,
+)
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.run_records import RunError, RunRecord, UpstreamAnswer
 
@@ -34,9 +40,9 @@ _CLIENT, _OK, _ERROR = 3, 1, 2
 class Home:
     """The environment that a call is a run of."""
 
-    project: ObjectView
+    project: ProjectObject
     environment: str
-    activation: ObjectView | None = None
+    activation: ActivationObject | None = None
     """The activation that has the connection, where one has."""
 
     @property
@@ -164,7 +170,7 @@ def require_home(call: AnyCall, connection: OpenConnection) -> Home:
     return found
 
 
-def _homes(call: AnyCall, connection: ObjectView) -> Iterator[Home]:
+def _homes(call: AnyCall, connection: ConnectionObject) -> Iterator[Home]:
     cluster, namespace, name = call.platform.cluster, call.namespace, connection["metadata"]["name"]
     for activation in cluster.referring(cluster.activations, "connection", namespace, name):
         if call.reach is None or call.reach.has_activation(activation):
@@ -176,7 +182,9 @@ def _homes(call: AnyCall, connection: ObjectView) -> Iterator[Home]:
             yield from _home(call, template, None)
 
 
-def _home(call: AnyCall, obj: ObjectView, activation: ObjectView | None) -> Iterator[Home]:
+def _home(
+    call: AnyCall, obj: ActivationObject | ConnectionTemplateObject, activation: ActivationObject | None
+) -> Iterator[Home]:
     """The environment that an activation or a template is in, where it is there."""
     cluster, name = call.platform.cluster, obj["spec"]["environment"]
     project = cluster.referred(cluster.projects, obj, "projectRef")

@@ -28,7 +28,13 @@ from tieline_api.http.operation import AnyCall
 from tieline_api.views.project_lookup import versions_of
 from tieline_core.identity.ids import environment_id, object_id, parse_id
 from tieline_core.identity.names import workload_name
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    ActivationObject,
+    EnvironmentSpecDict,
+    ProjectObject,
+    VersionInterfaceDict,
+    WebhookToolDict,
+)
 from tieline_protocol.webhook_names import USERS, path_parameters, serving
 
 EnvironmentId = Annotated[str, Field(max_length=64)]
@@ -70,12 +76,12 @@ class RunWebhook(Arguments):
 class OpenWebhook:
     """A webhook that agents may run, in an environment that serves it."""
 
-    project: ObjectView
+    project: ProjectObject
     environment: str
     """The environment's name."""
-    interface: ObjectView
+    interface: VersionInterfaceDict
     """What the version offers that serves there."""
-    tool: ObjectView
+    tool: WebhookToolDict
     """The webhook, as the interface has it."""
 
     @property
@@ -153,19 +159,21 @@ async def _open_webhooks(call: AnyCall) -> list[OpenWebhook]:
     return found
 
 
-def _open_in(call: AnyCall, project: ObjectView, item: ObjectView) -> Iterator[OpenWebhook]:
+def _open_in(call: AnyCall, project: ProjectObject, item: EnvironmentSpecDict) -> Iterator[OpenWebhook]:
     """Those of one environment; none where the caller does not reach it, or nothing serves."""
     name = item["name"]
     if item.get("suspended") or not _reaches(call, project, name):
         return
     status = convert.environment_status(project, name)
     version = convert.served_version(item, status, versions_of(call.platform.cluster, project))
-    interface = ((version or {}).get("status") or {}).get("interface") or {}
+    interface = version.get("status", {}).get("interface") if version else None
+    if interface is None:
+        return
     for tool in interface.get("tools") or ():
         yield OpenWebhook(project=project, environment=name, interface=interface, tool=tool)
 
 
-def _reaches(call: AnyCall, project: ObjectView, environment: str) -> bool:
+def _reaches(call: AnyCall, project: ProjectObject, environment: str) -> bool:
     """Whether the caller may run code of an environment: an end user with an activation there, or anybody else.
 
     A session that is for some connections alone runs none, since code may use others of the user.
@@ -180,7 +188,9 @@ def _reaches(call: AnyCall, project: ObjectView, environment: str) -> bool:
     return _activation(call, project, environment, reach.scope.external_id) is not None
 
 
-def _activation(call: AnyCall, project: ObjectView, environment: str, external_id: str) -> ObjectView | None:
+def _activation(
+    call: AnyCall, project: ProjectObject, environment: str, external_id: str
+) -> ActivationObject | None:
     name = project["metadata"]["name"]
     return call.platform.cluster.user_activation(call.namespace, name, environment, external_id)
 

@@ -25,6 +25,7 @@ from tieline_core.kubernetes.periodic_gc import run_periodically
 from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import EndUserObject
 
 SWEEP_SECONDS = 300.0
 KEPT_AFTER_END = timedelta(hours=1)
@@ -87,7 +88,7 @@ def _name_of(key: str) -> str:
     return f"connect-session-{key}"
 
 
-def manifest(token: str, session: ConnectSession, *, user: ObjectView) -> Object:
+def manifest(token: str, session: ConnectSession, *, user: EndUserObject) -> Object:
     """The Secret of a new session of ``user``, its EndUser."""
     content = {
         "externalId": session.external_id,

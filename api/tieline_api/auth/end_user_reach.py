@@ -9,7 +9,15 @@ from tieline_api.auth.end_users import EndUserScope
 from tieline_api.cluster import indexes
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_core.identity.ids import environment_id, object_id, parse_id
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    ActivationObject,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    EndUserObject,
+    ProjectObject,
+    SystemObject,
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +29,7 @@ class EndUserReach:
     scope: EndUserScope
 
     @cached_property
-    def user(self) -> Object | None:
+    def user(self) -> EndUserObject | None:
         """The user; None while nobody has created it. An external id never stands for somebody else's id here."""
         return self.cluster.external_user(self.namespace, self.scope.external_id)
 
@@ -46,7 +54,7 @@ class EndUserReach:
         allowed = self.scope.environments
         return canonical is not None and (allowed is None or canonical in allowed)
 
-    def has_project(self, project: ObjectView) -> bool:
+    def has_project(self, project: ProjectObject) -> bool:
         """Whether a project has such an environment."""
         identifier = object_id(project)
         return any(
@@ -54,7 +62,7 @@ class EndUserReach:
             for name in indexes.environment_names(project)
         )
 
-    def has_template(self, template: ObjectView) -> bool:
+    def has_template(self, template: ConnectionTemplateObject) -> bool:
         """Whether the user may bring a connection for a template. Static ones are not for users."""
         allowed = self.scope.templates
         if not template["spec"].get("dynamic") or (
@@ -63,7 +71,7 @@ class EndUserReach:
             return False
         return self._is_in_environment(template)
 
-    def has_system(self, system: ObjectView) -> bool:
+    def has_system(self, system: SystemObject) -> bool:
         """Whether the user may connect a system: there is a template of it for them."""
         name = system["metadata"]["name"]
         return any(
@@ -80,11 +88,11 @@ class EndUserReach:
             and reference["name"] == self.user["metadata"]["name"]
         )
 
-    def has_activation(self, activation: ObjectView) -> bool:
+    def has_activation(self, activation: ActivationObject) -> bool:
         """Whether an activation is the user's, in an environment that the token is good for."""
         return self.owns(activation) and self._is_in_environment(activation)
 
-    def has_connection(self, connection: ObjectView) -> bool:
+    def has_connection(self, connection: ConnectionObject) -> bool:
         """Whether a connection is the user's, for a template that the token is good for."""
         if not self.owns(connection):
             return False
@@ -94,7 +102,7 @@ class EndUserReach:
             return True
         return any(self.has_template(template) for template in self._templates_of(connection))
 
-    def _templates_of(self, connection: ObjectView) -> Iterable[ObjectView]:
+    def _templates_of(self, connection: ConnectionObject) -> Iterable[ConnectionTemplateObject]:
         """The templates that the user's connection was made for, or is used for."""
         cluster, name = self.cluster, connection["metadata"]["name"]
         made_for = cluster.referred(cluster.templates, connection, "connectionTemplateRef")

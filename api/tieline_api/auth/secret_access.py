@@ -16,6 +16,7 @@ from tieline_api.auth.permissions import Permission
 from tieline_api.credentials.secret_reader import SecretReader
 from tieline_core.identity.owner_references import is_owned
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import AuthSchemeConfigDict
 
 _VERBS = ("get", "use")
 _DESTINATION = ("baseUrl", "variables", "systemRef")
@@ -149,17 +150,17 @@ def _differs(before: ObjectView | None, after: ObjectView, fields: Iterable[str]
     return before is None or any(before.get(field) != after.get(field) for field in fields)
 
 
-def _named_client(scheme: ObjectView) -> bool:
-    clients = [scheme.get("oauth1") or {}, *_grant_clients(scheme)]
+def _named_client(scheme: AuthSchemeConfigDict) -> bool:
+    clients: list[ObjectView] = [scheme.get("oauth1") or {}, *_grant_clients(scheme)]
     return any(client.get("credentialId") for client in clients)
 
 
-def _references(scheme: ObjectView) -> list[ObjectView]:
+def _references(scheme: AuthSchemeConfigDict) -> list[ObjectView]:
     """The references to Secrets that a scheme has, whichever grant it uses."""
-    clients = [*_grant_clients(scheme), scheme.get("oauth1") or {}]
+    clients: list[ObjectView] = [*_grant_clients(scheme), scheme.get("oauth1") or {}]
     return [client["secretRef"] for client in clients if client.get("secretRef")]
 
 
-def _grant_clients(scheme: ObjectView) -> list[ObjectView]:
-    grant = (scheme.get("oauth2") or {}).get("grant") or {}
+def _grant_clients(scheme: AuthSchemeConfigDict) -> list[ObjectView]:
+    grant: ObjectView = scheme.get("oauth2", {}).get("grant") or {}
     return [grant.get(kind) or {} for kind in _CLIENTS]

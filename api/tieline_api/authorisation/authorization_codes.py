@@ -22,6 +22,9 @@ from tieline_core.credentials.live_lookups import DelegatingDirectory
 from tieline_core.credentials.resolver import resolve
 from tieline_core.oauth.state_store import StateRefusedError, unknown_state
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    ConnectionObject,
+)
 from tieline_protocol.oauth.token_client import MisconfiguredError, RefusedError, TokenError
 
 Values = Mapping[str, Mapping[str, bytes]]
@@ -77,7 +80,7 @@ class CodeChecks:
         secrets: Iterable[PlannedSecret],
         *,
         path: str,
-        live: ObjectView | None = None,
+        live: ConnectionObject | None = None,
     ) -> None:
         """ApiError 422 where a code that ``live`` does not have yet cannot be exchanged.
 
@@ -133,7 +136,9 @@ class CodeChecks:
         check_begun_with(pending, resolved)
         check_callback(resolved, now=datetime.now(UTC))
 
-    async def _is_stored(self, live: ObjectView | None, item_id: str, result: AuthorizationResult) -> bool:
+    async def _is_stored(
+        self, live: ConnectionObject | None, item_id: str, result: AuthorizationResult
+    ) -> bool:
         """Whether this very thing is stored already: the request is repeated, and does no harm."""
         items = live["spec"].get("credentials") or () if live else ()
         reference = next((item.get("secretRef") for item in items if item["id"] == item_id), None)

@@ -7,14 +7,15 @@ from urllib.parse import urlsplit
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
+from tieline_api.credentials.credential_directory import CredentialDirectory
 from tieline_api.http.operation import AnyCall, Call
 from tieline_api.schemas.authorisations import Initialise
 from tieline_api.settings import Settings
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.oauth.state_store import PendingAuthorization, new_state
-from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.objects import ConnectionCredentialDict, ConnectionObject, SystemObject
 
 _LOOPBACK_NAMES = ("127.0.0.1", "::1", "localhost")
 
@@ -22,8 +23,8 @@ _LOOPBACK_NAMES = ("127.0.0.1", "::1", "localhost")
 class CandidateCredential(NamedTuple):
     """A Connection, and the credential of it that the authorisation may be for."""
 
-    connection: ObjectView
-    item: ObjectView
+    connection: ConnectionObject
+    item: ConnectionCredentialDict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class AuthorizationRequest:
     """An authorisation that is about to begin."""
 
     call: Call[object, Initialise]
-    system: ObjectView
+    system: SystemObject
     redirect_uri: str
     """Where the provider sends the user back to."""
     state: str
@@ -134,12 +135,12 @@ def _redirect_uri(settings: Settings, given: str | None) -> str:
 
 
 def _holders(
-    call: AnyCall, system: ObjectView, credential: str, kinds: Collection[CredentialType]
+    call: AnyCall, system: SystemObject, credential: str, kinds: Collection[CredentialType]
 ) -> list[CandidateCredential]:
     wanted = canonical(credential)
     return [
         CandidateCredential(connection, item)
-        for connection in call.platform.lookups.holders(call.namespace, wanted)
+        for connection in CredentialDirectory(call.platform.cluster).holders(call.namespace, wanted)
         if connection["spec"]["systemRef"]["name"] == system["metadata"]["name"]
         for item in connection["spec"].get("credentials") or ()
         if canonical(credential_id(object_id(connection), item)) == wanted and item["type"] in kinds

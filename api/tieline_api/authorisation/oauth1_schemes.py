@@ -15,8 +15,8 @@ from tieline_core.credentials.oauth1_consumers import consumer_credential, consu
 from tieline_core.identity.ids import client_credential_id, object_id
 from tieline_core.kubernetes.reading import texts_of
 from tieline_core.oauth.oauth1_requests import Consumer
-from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1, OAuth1Endpoint
+from tieline_core.resources.objects import AuthSchemeConfigDict, SystemObject
 
 _ID, _GIVEN = "authSchemeConfigId", "authSchemeConfig"
 
@@ -62,7 +62,7 @@ class ChosenScheme:
         self, lookups: Lookups, namespace: str, candidates: Sequence[CandidateCredential]
     ) -> Consumer:
         """Who signs; what the credential's own Secret says goes first. ApiError 422 where something is missing."""
-        reference = (candidates[0].item.get("secretRef") or {}) if len(candidates) == 1 else {}
+        reference = candidates[0].item.get("secretRef") if len(candidates) == 1 else None
         data = await lookups.secret(namespace, reference["name"]) if reference else None
         own = texts_of(data or {})
         if self.secret and not own.get("consumerSecret"):
@@ -74,7 +74,7 @@ class ChosenScheme:
 
 
 def choose(
-    system: ObjectView,
+    system: SystemObject,
     candidates: Sequence[CandidateCredential],
     body: OAuth1Initialise,
     *,
@@ -107,15 +107,15 @@ def choose(
     return _only(naming or known, of_system, candidates)
 
 
-def _consumer_id(scheme: ObjectView) -> str:
+def _consumer_id(scheme: AuthSchemeConfigDict) -> str:
     """The id of the credential that a scheme names for its consumer; empty where it names none."""
     return canonical(scheme["oauth1"].get("credentialId") or "")
 
 
 def _given(
     config: AuthSchemeConfig,
-    of_system: Sequence[ObjectView],
-    inline: Sequence[ObjectView],
+    of_system: Sequence[AuthSchemeConfigDict],
+    inline: Sequence[AuthSchemeConfigDict],
     candidates: Sequence[CandidateCredential],
     owner: auth_schemes.SchemeOwner,
 ) -> ChosenScheme:
@@ -138,7 +138,7 @@ def _given(
 
 def _is_stored(
     config: AuthSchemeConfig,
-    stored: ObjectView | None,
+    stored: AuthSchemeConfigDict | None,
     candidates: Sequence[CandidateCredential],
     *,
     organisation: str,
@@ -157,7 +157,9 @@ def _holder(candidates: Sequence[CandidateCredential]) -> str:
 
 
 def _only(
-    fitting: Sequence[ObjectView], of_system: Sequence[ObjectView], candidates: Sequence[CandidateCredential]
+    fitting: Sequence[AuthSchemeConfigDict],
+    of_system: Sequence[AuthSchemeConfigDict],
+    candidates: Sequence[CandidateCredential],
 ) -> ChosenScheme:
     distinct = {one["id"]: one for one in fitting}
     if len(distinct) == 1:
@@ -177,5 +179,5 @@ def _only(
     )
 
 
-def _signing(items: Iterable[ObjectView]) -> list[ObjectView]:
-    return [one for one in items if one["type"] == AuthSchemeType.OAUTH1]
+def _signing(items: Iterable[AuthSchemeConfigDict]) -> list[AuthSchemeConfigDict]:
+    return [one for one in items if one["type"] == AuthSchemeType.OAUTH1.value]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 from tieline_api import errors
 from tieline_api.authorisation.authorization_request import CandidateCredential
@@ -13,8 +13,8 @@ from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.authorisations import OAuth2Initialise
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id, object_id
-from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth2, OAuth2GrantType
+from tieline_core.resources.objects import AuthSchemeConfigDict, SystemObject
 
 _ID, _GIVEN = "authSchemeConfigId", "authSchemeConfig"
 
@@ -23,16 +23,16 @@ _ID, _GIVEN = "authSchemeConfigId", "authSchemeConfig"
 class PossibleSchemes:
     """The auth schemes that an authorisation may turn out to be for, as custom resources have them."""
 
-    schemes: Sequence[ObjectView]
+    schemes: Sequence[AuthSchemeConfigDict]
     """The one that the request brings or names, or else those that it may be for; none where none is known."""
     requires_pkce: bool
     """Whether the URL carries a PKCE challenge (RFC 7636)."""
-    for_tenant: ObjectView | None
+    for_tenant: AuthSchemeConfigDict | None
     """The one whose URLs decide about the tenant: that the request brings or names, or that has its authorise URL."""
 
     @classmethod
     def of(
-        cls, system: ObjectView, candidates: Sequence[CandidateCredential], body: OAuth2Initialise
+        cls, system: SystemObject, candidates: Sequence[CandidateCredential], body: OAuth2Initialise
     ) -> Self:
         """``candidates``: the connections' credentials that the request may be for. ApiError 422 for a scheme that
         is none.
@@ -66,16 +66,18 @@ class PossibleSchemes:
         return OAuth2.model_validate(first["oauth2"])
 
 
-def _given(config: AuthSchemeConfig, body: OAuth2Initialise) -> ObjectView:
+def _given(config: AuthSchemeConfig, body: OAuth2Initialise) -> AuthSchemeConfigDict:
     """The scheme that the request brings."""
     if config.oauth2 is None:
         raise errors.invalid(f"{_GIVEN}.type", "must be oauth2 here")
     if body.auth_scheme_config_id not in (None, config.id):
         raise errors.invalid(_ID, f"contradicts {_GIVEN}: give one of the two")
-    return auth_schemes.to_item(config)
+    return cast("AuthSchemeConfigDict", auth_schemes.to_item(config))
 
 
-def _named(system: ObjectView, own: Sequence[ObjectView], body: OAuth2Initialise) -> list[ObjectView]:
+def _named(
+    system: SystemObject, own: Sequence[AuthSchemeConfigDict], body: OAuth2Initialise
+) -> list[AuthSchemeConfigDict]:
     """The schemes with the id that the request names."""
     known = [*own, *_with_codes(auth_scheme_items(system))]
     found = [item for item in known if item["id"] == body.auth_scheme_config_id]
@@ -88,15 +90,15 @@ def _named(system: ObjectView, own: Sequence[ObjectView], body: OAuth2Initialise
     return found
 
 
-def _demands(item: ObjectView) -> bool:
+def _demands(item: AuthSchemeConfigDict) -> bool:
     return bool(item["oauth2"].get("pkce"))
 
 
-def _agreeing(system: ObjectView, body: OAuth2Initialise) -> list[ObjectView]:
+def _agreeing(system: SystemObject, body: OAuth2Initialise) -> list[AuthSchemeConfigDict]:
     """The system's schemes that agree most with the request: the credential first, then the client, then the URL."""
     wanted = canonical(body.credential.id)
 
-    def agreement(item: ObjectView) -> tuple[bool, bool, bool]:
+    def agreement(item: AuthSchemeConfigDict) -> tuple[bool, bool, bool]:
         client = item["oauth2"]["grant"].get("authorizationCode") or {}
         named = client.get("credentialId") or client_credential_id(object_id(system), item["id"])
         return (
@@ -110,11 +112,11 @@ def _agreeing(system: ObjectView, body: OAuth2Initialise) -> list[ObjectView]:
     return [item for item in schemes if agreement(item) == best]
 
 
-def _with_codes(items: Iterable[ObjectView]) -> list[ObjectView]:
+def _with_codes(items: Iterable[AuthSchemeConfigDict]) -> list[AuthSchemeConfigDict]:
     """Those whose grant is the authorisation code."""
     return [
         item
         for item in items
-        if item["type"] == AuthSchemeType.OAUTH2
-        and (item.get("oauth2") or {}).get("grant", {}).get("type") == OAuth2GrantType.AUTHORIZATION_CODE
+        if item["type"] == AuthSchemeType.OAUTH2.value
+        and item.get("oauth2", {}).get("grant", {}).get("type") == OAuth2GrantType.AUTHORIZATION_CODE.value
     ]

@@ -8,16 +8,19 @@ from tieline_api.schemas.authorisations import OAuth2Initialise
 from tieline_api.schemas.url_variables import stored_variables
 from tieline_core.credentials.tenants import Tenant, tenant_of
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import AuthSchemeConfigDict
 from tieline_protocol.url_inputs import UrlInputError, UrlTemplateError
 
 
-def tenant_asked(request: AuthorizationRequest, body: OAuth2Initialise, scheme: ObjectView | None) -> Tenant:
+def tenant_asked(
+    request: AuthorizationRequest, body: OAuth2Initialise, scheme: AuthSchemeConfigDict | None
+) -> Tenant:
     """The tenant that a request is for; the URLs of ``scheme`` decide about it.
 
     ApiError 422 for a variable that the system's URLs do not have.
     """
     spec = request.system["spec"]
-    stored = request.candidates[0].connection["spec"] if len(request.candidates) == 1 else {}
+    stored: ObjectView = request.candidates[0].connection["spec"] if len(request.candidates) == 1 else {}
     variables = {**(stored.get("variables") or {}), **(stored_variables(body.variables) or {})}
     tenant = tenant_of({**stored, "variables": variables}, spec, scheme)
     for index, one in enumerate(body.variables or ()):

@@ -29,10 +29,25 @@ from tieline_core.identity.names import (
     environment_object_name,
 )
 from tieline_core.identity.organisations import holder, labelled_id, records_of
-from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
+from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource, Stored
 from tieline_core.kubernetes import resources as kube
 from tieline_core.kubernetes.informer import strip_managed_fields
 from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import (
+    ActivationObject,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    ConnectorObject,
+    ConnectorVersionObject,
+    CredentialGrantObject,
+    EndUserObject,
+    EnvironmentObject,
+    NotificationChannelObject,
+    NotificationObject,
+    ProjectObject,
+    ProjectVersionObject,
+    SystemObject,
+)
 from tieline_core.resources.quotas import OrganisationQuotas, Quotas, quotas_of
 from tieline_core.systems import filled
 
@@ -56,10 +71,10 @@ _NOT_READY = "The API has just started and is still reading the cluster: try aga
 class ActivationPlace:
     """Whose an activation is."""
 
-    project: Object
+    project: ProjectObject
     environment: str
     """The environment's name."""
-    activation: Object | None = None
+    activation: ActivationObject | None = None
     """Of a user; None for that of the environment itself."""
 
 
@@ -69,7 +84,7 @@ class ChangeNotifier:
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
-    def notify(self, change: Change) -> None:
+    def notify(self, change: Change[Any]) -> None:
         """A cache saw a change."""
         metadata = change.object["metadata"]
         for event in self._waiting.get(metadata.get("namespace", ""), ()):
@@ -105,23 +120,25 @@ class ClusterCache:
 
         def cache(
             resource: Resource, transform: Callable[[dict[str, Any]], dict[str, Any]] = _remembered
-        ) -> Informer:
+        ) -> Informer[Any]:
             by = {"id": indexes.by_id, **indexes.OF.get(resource, {})}
             return Informer(kube_client, resource, indexes=by, transform=transform)
 
-        self.systems = cache(kube.SYSTEMS, lambda obj: filled(_remembered(obj)))
-        self.connections = cache(kube.CONNECTIONS)
-        self.templates = cache(kube.CONNECTION_TEMPLATES)
-        self.projects = cache(kube.PROJECTS, lambda obj: _remembered(remember_files_manager(obj)))
-        self.versions = cache(kube.PROJECT_VERSIONS)
-        self.users = cache(kube.END_USERS)
-        self.activations = cache(kube.ACTIVATIONS)
-        self.connectors = cache(kube.CONNECTORS)
-        self.connector_versions = cache(kube.CONNECTOR_VERSIONS)
-        self.grants = cache(kube.CREDENTIAL_GRANTS)
-        self.notification_channels = cache(kube.NOTIFICATION_CHANNELS)
-        self.notifications = cache(kube.NOTIFICATIONS)
-        self.environments = cache(kube.ENVIRONMENTS)
+        self.systems: Informer[SystemObject] = cache(kube.SYSTEMS, lambda obj: filled(_remembered(obj)))
+        self.connections: Informer[ConnectionObject] = cache(kube.CONNECTIONS)
+        self.templates: Informer[ConnectionTemplateObject] = cache(kube.CONNECTION_TEMPLATES)
+        self.projects: Informer[ProjectObject] = cache(
+            kube.PROJECTS, lambda obj: _remembered(remember_files_manager(obj))
+        )
+        self.versions: Informer[ProjectVersionObject] = cache(kube.PROJECT_VERSIONS)
+        self.users: Informer[EndUserObject] = cache(kube.END_USERS)
+        self.activations: Informer[ActivationObject] = cache(kube.ACTIVATIONS)
+        self.connectors: Informer[ConnectorObject] = cache(kube.CONNECTORS)
+        self.connector_versions: Informer[ConnectorVersionObject] = cache(kube.CONNECTOR_VERSIONS)
+        self.grants: Informer[CredentialGrantObject] = cache(kube.CREDENTIAL_GRANTS)
+        self.notification_channels: Informer[NotificationChannelObject] = cache(kube.NOTIFICATION_CHANNELS)
+        self.notifications: Informer[NotificationObject] = cache(kube.NOTIFICATIONS)
+        self.environments: Informer[EnvironmentObject] = cache(kube.ENVIRONMENTS)
         self.ordered = SortedLists(
             systems=self.systems,
             connections=self.connections,
@@ -171,20 +188,20 @@ class ClusterCache:
         self._synced = False
         self._settling: asyncio.Task[None] | None = None
 
-    def _notify_of_static(self, change: Change) -> None:
+    def _notify_of_static(self, change: Change[ActivationObject]) -> None:
         """Pods are notified of their environment's own activation; they ask for users' when they need them."""
         states = (change.old, change.new)
         if any(state is not None and not state["spec"].get("endUserRef") for state in states):
             self.changes.notify(change)
 
-    def _notify_of_scale(self, change: Change) -> None:
+    def _notify_of_scale(self, change: Change[EnvironmentObject]) -> None:
         """Pods share the limits of connections by how many they are. An Environment's status changes often."""
         states = (change.old, change.new)
         if len({state["spec"].get("replicas") if state else None for state in states}) > 1:
             self.changes.notify(change)
 
     @property
-    def caches(self) -> tuple[Informer, ...]:
+    def caches(self) -> tuple[Informer[Any], ...]:
         """All caches."""
         return (
             self.systems,
@@ -208,7 +225,7 @@ class ClusterCache:
         )
 
     @property
-    def watched(self) -> tuple[Informer, ...]:
+    def watched(self) -> tuple[Informer[Any], ...]:
         """The caches of what operations write."""
         unwritten = (
             self.environments,
@@ -293,13 +310,13 @@ class ClusterCache:
     def organisations_of_activation(self, identifier: str) -> list[Organisation]:
         """The same for an activation, that of an environment itself included."""
 
-        def having(name: str) -> Object | None:
+        def having(name: str) -> ObjectView | None:
             place = self.activation_place(name, identifier)
             return (place.activation or place.project) if place else None
 
         return self._organisations(having)
 
-    def _organisations(self, having: Callable[[str], Object | None]) -> list[Organisation]:
+    def _organisations(self, having: Callable[[str], ObjectView | None]) -> list[Organisation]:
         found = [(claimant, one) for one in self.organisations() if (claimant := having(one.namespace))]
         return [organisation for _, organisation in sorted(found, key=lambda item: id_claim(item[0]))]
 
@@ -339,31 +356,31 @@ class ClusterCache:
         claimants = self.namespaces.by_index("organisation", organisation)
         return holder(organisation, claimants, records_of(records))
 
-    def find(self, cache: Informer, namespace: str, identifier: str) -> Object | None:
+    def find(self, cache: Informer[Stored], namespace: str, identifier: str) -> Stored | None:
         """The object with this id in a namespace; where two claim one id, the first claim has it."""
         canonical = parse_id(identifier)
         if canonical is None:
             return None
         return min(cache.by_index("id", indexes.key(namespace, canonical)), key=id_claim, default=None)
 
-    def require(self, cache: Informer, namespace: str, identifier: str) -> Object:
+    def require(self, cache: Informer[Stored], namespace: str, identifier: str) -> Stored:
         """The object with this id; ApiError 404 when there is none."""
         found = self.find(cache, namespace, identifier)
         if found is None:
             raise errors.not_found(WORDS[cache.resource.kind], identifier)
         return found
 
-    def user(self, namespace: str, identifier: str) -> Object | None:
+    def user(self, namespace: str, identifier: str) -> EndUserObject | None:
         """The end user with this id, or else with this external id."""
         return self.find(self.users, namespace, identifier) or self.external_user(namespace, identifier)
 
-    def external_user(self, namespace: str, external_id: str) -> Object | None:
+    def external_user(self, namespace: str, external_id: str) -> EndUserObject | None:
         """The end user with this external id; of several, the one that the operator lets have it."""
         return _first(self.users.by_index("external", indexes.key(namespace, external_id)))
 
     def user_activation(
         self, namespace: str, project: str, environment: str, external_id: str
-    ) -> Object | None:
+    ) -> ActivationObject | None:
         """The oldest activation of the user with this external id in an environment; None when there is none."""
         user = self.external_user(namespace, external_id)
         if user is None:
@@ -375,34 +392,35 @@ class ClusterCache:
             if (one["spec"]["projectRef"]["name"], one["spec"]["environment"]) == (project, environment)
         )
 
-    def static_activation(self, namespace: str, project: str, environment: str) -> Object | None:
+    def static_activation(self, namespace: str, project: str, environment: str) -> ActivationObject | None:
         """The activation of an environment itself, if there is an object for it: the oldest one."""
         return _first(self.activations.by_index("static", indexes.key(namespace, project, environment)))
 
-    def scale(self, project: ObjectView, environment: str) -> int:
+    def scale(self, project: ProjectObject, environment: str) -> int:
         """The number of pods that an environment was scaled to, which counts where its project sets none."""
         metadata = project["metadata"]
         name = environment_object_name(metadata["name"], environment)
         found = self.environments.get(metadata["namespace"], name)
-        return int(found["spec"].get("replicas", 1)) if found else 1
+        return found["spec"].get("replicas", 1) if found else 1
 
-    def referred(self, cache: Informer, obj: Mapping[str, Any], field: str) -> Object | None:
+    def referred(self, cache: Informer[Stored], obj: ObjectView, field: str) -> Stored | None:
         """The object that ``spec.<field>`` names, if it is there."""
         name = (obj["spec"].get(field) or {}).get("name")
         return cache.get(obj["metadata"]["namespace"], name) if name else None
 
-    def referring(self, cache: Informer, index: str, namespace: str, *parts: str) -> list[Object]:
+    def referring(self, cache: Informer[Stored], index: str, namespace: str, *parts: str) -> list[Stored]:
         """The objects that an index has under a key, oldest first."""
-        found: Iterable[Object] = cache.by_index(index, indexes.key(namespace, *parts))
-        return sorted(found, key=position)
+        return sorted(cache.by_index(index, indexes.key(namespace, *parts)), key=position)
 
-    async def referring_now(self, cache: Informer, field: str, namespace: str, name: str) -> list[Object]:
+    async def referring_now(
+        self, cache: Informer[Stored], field: str, namespace: str, name: str
+    ) -> list[Stored]:
         """The objects whose ``spec.<field>`` names this one, as Kubernetes has them, oldest first.
 
         For what a deletion takes along or is refused for: a cache may not know yet what another replica has made.
         """
         try:
-            found = await self._kube.list(
+            found: list[Any] = await self._kube.list(
                 cache.resource, namespace, field_selector=f"spec.{field}.name={name}"
             )
         except KubeError as error:
@@ -418,6 +436,6 @@ def _remembered(obj: Object) -> Object:
     return strip_managed_fields(remember_update(obj))
 
 
-def _first(found: Iterable[Object]) -> Object | None:
+def _first(found: Iterable[Stored]) -> Stored | None:
     """The one of these that was made first: they claim something that never changes."""
     return min(found, key=creation_claim, default=None)

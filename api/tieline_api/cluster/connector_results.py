@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from cachetools import LRUCache
 
@@ -17,6 +17,7 @@ from tieline_core.kubernetes import AlreadyExists, Informer, Kube, KubeError
 from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS, CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectorObject, ConnectorVersionObject
 
 _KEPT_BYTES = 32 * 1024 * 1024
 _AT_ONCE = 4
@@ -25,15 +26,20 @@ _AT_ONCE = 4
 class ConnectorResults:
     """Writes and reads results. ConfigMaps never change: those read last are kept, up to a limit."""
 
-    def __init__(self, kube: Kube, cache: Informer) -> None:
+    def __init__(self, kube: Kube, cache: Informer[ConnectorVersionObject]) -> None:
         self._kube = kube
         self._cache = cache
         self._kept: LRUCache[tuple[str, str], Map] = LRUCache(_KEPT_BYTES, getsizeof=_size)
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
     async def store(
-        self, connector: Object, maps: Sequence[Map], *, name: str, siblings: Sequence[Object]
-    ) -> Object:
+        self,
+        connector: ConnectorObject,
+        maps: Sequence[Map],
+        *,
+        name: str,
+        siblings: Sequence[ConnectorVersionObject],
+    ) -> ConnectorVersionObject:
         """A new version of ``connector``, newer than its ``siblings``; 409 when there is one of this name.
 
         Creating the version takes its name, whoever else imports at the same moment. When its ConfigMaps
@@ -45,7 +51,7 @@ class ConnectorResults:
             storage.version_manifest, connector, name=name, digest=digest, maps=maps, siblings=siblings
         )
         try:
-            version = await self._kube.create(CONNECTOR_VERSIONS, manifest, field_manager=MANAGER)
+            version: Any = await self._kube.create(CONNECTOR_VERSIONS, manifest, field_manager=MANAGER)
         except AlreadyExists:
             raise version_exists(name) from None
         try:
@@ -61,24 +67,27 @@ class ConnectorResults:
             raise failed.exceptions[0] from None
         self._cache.observe(version)
         revisions.wrote(CONNECTOR_VERSIONS.plural, version)
-        return version
+        return cast("ConnectorVersionObject", version)
 
-    async def connector(self, namespace: str, identifier: str) -> Object | None:
+    async def connector(self, namespace: str, identifier: str) -> ConnectorObject | None:
         """The connector that REST made with this id, also when the cache does not know it yet."""
-        return await find(self._kube, CONNECTORS, object_name(identifier), namespace)
+        found = await find(self._kube, CONNECTORS, object_name(identifier), namespace)
+        return cast("ConnectorObject | None", found)
 
-    async def head(self, version: Object) -> dict[str, Any]:
+    async def head(self, version: ConnectorVersionObject) -> dict[str, Any]:
         """A version's summary, with the index of its lists."""
         return head_of((await self._maps(version, [0]))[0])
 
-    async def lines(self, version: Object, head: Object, name: str, start: int, end: int) -> list[bytes]:
+    async def lines(
+        self, version: ConnectorVersionObject, head: Object, name: str, start: int, end: int
+    ) -> list[bytes]:
         """The items of a list from ``start`` to before ``end``, each as JSON."""
         wanted, before = runs_between(runs(head, name), start, end)
         maps = await self._maps(version, {number for run in wanted for number in run.maps})
         found = await asyncio.to_thread(lambda: [line for run in wanted for line in lines_of(run, maps)])
         return found[start - before : end - before]
 
-    async def _maps(self, version: Object, numbers: Iterable[int]) -> dict[int, Map]:
+    async def _maps(self, version: ConnectorVersionObject, numbers: Iterable[int]) -> dict[int, Map]:
         wanted = sorted(numbers)
         namespace, names = version["metadata"]["namespace"], version["spec"]["configMaps"]
         found = await asyncio.gather(*(self._map(namespace, names[number]) for number in wanted))
@@ -97,7 +106,7 @@ class ConnectorResults:
             )
         return self._keep(namespace, obj)
 
-    async def _write(self, version: Object, name: str, content: Map) -> None:
+    async def _write(self, version: ConnectorVersionObject, name: str, content: Map) -> None:
         async with self._gate:
             manifest = await asyncio.to_thread(storage.config_map, version, name, content)
             with suppress(AlreadyExists):

@@ -1,9 +1,12 @@
 """Who else manages a project's files, so that requests that change them are refused."""
 
+from typing import cast
+
 from tieline_api.cluster.field_managers import described, other_managers
 from tieline_api.schemas.projects import FilesManager
 from tieline_core.identity.gitops import REPOSITORY, is_gitops, repository_of
 from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import ProjectObject
 
 SOURCES = (("files", "filename"), ("configMaps", "name"))
 """The lists of ``spec.source`` with the keys of their items."""
@@ -11,15 +14,15 @@ _REMEMBERED = "tieline.dev/files-manager"
 """Where the cache keeps the manager (never written to the cluster)."""
 
 
-def files_manager(project: ObjectView) -> FilesManager | None:
+def files_manager(project: ProjectObject) -> FilesManager | None:
     """Who manages the files; None where REST may change them."""
     metadata = project["metadata"]
     remembered: str | None = (metadata.get("annotations") or {}).get(_REMEMBERED)
     if remembered and "managedFields" not in metadata:
         return FilesManager.model_validate_json(remembered)
-    source = project["spec"].get("source") or {}
+    source: ObjectView = project["spec"].get("source") or {}
     if reference := source.get("sourceRef"):
-        status = (project.get("status") or {}).get("source") or {}
+        status = project.get("status", {}).get("source", {})
         return FilesManager(
             manager=f'Flux ({reference["kind"]} "{reference["name"]}")',
             path=reference.get("path") or "/",
@@ -47,7 +50,7 @@ def remember_files_manager(project: Object) -> Object:
         for name, value in (project["metadata"].get("annotations") or {}).items()
         if name != _REMEMBERED
     }
-    if found := files_manager(project):
+    if found := files_manager(cast("ProjectObject", project)):
         annotations[_REMEMBERED] = found.model_dump_json(by_alias=True)
     return {**project, "metadata": {**project["metadata"], "annotations": annotations}}
 

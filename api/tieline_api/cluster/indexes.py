@@ -15,6 +15,14 @@ from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as kube
 from tieline_core.oauth.token_secrets import holds_tokens
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    ActivationObject,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    EndUserObject,
+    ProjectObject,
+    SystemObject,
+)
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 
 Indexer = Callable[[ObjectView], Iterable[str]]
@@ -40,19 +48,19 @@ def by_reference(field: str) -> Indexer:
     return index
 
 
-def environment_names(project: ObjectView) -> list[str]:
+def environment_names(project: ProjectObject) -> list[str]:
     """The names of a project's environments, with the default one for a project that names none."""
     return [item["name"] for item in project["spec"].get("environments") or ()] or [DEFAULT_ENVIRONMENT]
 
 
-def by_environment_id(project: ObjectView) -> Iterable[str]:
+def by_environment_id(project: ProjectObject) -> Iterable[str]:
     """Projects by the ids of their environments."""
     identifier = object_id(project)
     namespace = project["metadata"]["namespace"]
     return [key(namespace, environment_id(identifier, name)) for name in environment_names(project)]
 
 
-def by_static_activation(project: ObjectView) -> Iterable[str]:
+def by_static_activation(project: ProjectObject) -> Iterable[str]:
     """Projects by the ids of the activations of their environments themselves."""
     identifier = object_id(project)
     namespace = project["metadata"]["namespace"]
@@ -62,36 +70,36 @@ def by_static_activation(project: ObjectView) -> Iterable[str]:
     ]
 
 
-def by_workload(project: ObjectView) -> Iterable[str]:
+def by_workload(project: ProjectObject) -> Iterable[str]:
     """Projects by the names of their environments' workloads (and so of their ServiceAccounts)."""
     namespace, project_name = project["metadata"]["namespace"], project["metadata"]["name"]
     return [key(namespace, workload_name(project_name, name)) for name in environment_names(project)]
 
 
-def by_host(project: ObjectView) -> Iterable[str]:
+def by_host(project: ProjectObject) -> Iterable[str]:
     """Projects by the hosts of their environments' public URLs, in lower case and without ports."""
     items = (project.get("status") or {}).get("environments") or ()
     return {host for item in items if (host := urlsplit(item.get("publicUrl") or "").hostname)}
 
 
-def by_environment(obj: ObjectView) -> Iterable[str]:
+def by_environment(obj: ConnectionTemplateObject | ActivationObject) -> Iterable[str]:
     """Templates and activations by project and environment."""
     spec = obj["spec"]
     return (key(obj["metadata"]["namespace"], spec["projectRef"]["name"], spec["environment"]),)
 
 
-def by_credential_id(connection: ObjectView) -> Iterable[str]:
+def by_credential_id(connection: ConnectionObject) -> Iterable[str]:
     """Connections by the ids of their credentials."""
     namespace = connection["metadata"]["namespace"]
     return [key(namespace, identifier) for identifier in credential_ids(connection)]
 
 
-def by_environment_itself(activation: ObjectView) -> Iterable[str]:
+def by_environment_itself(activation: ActivationObject) -> Iterable[str]:
     """The static activations by project and environment."""
     return () if activation["spec"].get("endUserRef") else by_environment(activation)
 
 
-def by_connections(activation: ObjectView) -> Iterable[str]:
+def by_connections(activation: ActivationObject) -> Iterable[str]:
     """Activations by the connections that they have."""
     namespace = activation["metadata"]["namespace"]
     return [
@@ -99,15 +107,15 @@ def by_connections(activation: ObjectView) -> Iterable[str]:
     ]
 
 
-def by_lent_certificate(connection: ObjectView) -> Iterable[str]:
+def by_lent_certificate(connection: ConnectionObject) -> Iterable[str]:
     """Connections with certificates for others, by the system."""
     system = lent_certificates(connection)
     return (key(connection["metadata"]["namespace"], system),) if system else ()
 
 
-def by_external_id(obj: ObjectView) -> Iterable[str]:
+def by_external_id(user: EndUserObject) -> Iterable[str]:
     """Users by the id that the customer's own application has for them."""
-    return (key(obj["metadata"]["namespace"], obj["spec"]["externalId"]),)
+    return (key(user["metadata"]["namespace"], user["spec"]["externalId"]),)
 
 
 def by_allowed_origin(session: ObjectView) -> Iterable[str]:
@@ -131,11 +139,11 @@ def _session_content(session: ObjectView) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def by_uninstalling_client(system: ObjectView) -> Iterable[str]:
+def by_uninstalling_client(system: SystemObject) -> Iterable[str]:
     """Systems by the clients of their auth schemes whose providers report uninstallations."""
-    oauth2 = [item.get("oauth2") or {} for item in system["spec"].get("authSchemeConfigs") or ()]
+    oauth2 = [item.get("oauth2", {}) for item in system["spec"].get("authSchemeConfigs") or ()]
     clients = [
-        ((one.get("grant") or {}).get("authorizationCode") or {}).get("clientId")
+        one.get("grant", {}).get("authorizationCode", {}).get("clientId")
         for one in oauth2
         if one.get("uninstall")
     ]
@@ -148,7 +156,7 @@ def by_account(secret: ObjectView) -> Iterable[str]:
     return (key(secret["metadata"]["namespace"], account),) if account else ()
 
 
-OF: Mapping[Resource, Mapping[str, Indexer]] = {
+OF: Mapping[Resource, Mapping[str, Callable[[Any], Iterable[str]]]] = {
     kube.SYSTEMS: {"uninstall": by_uninstalling_client},
     kube.CONNECTIONS: {
         "system": by_reference("systemRef"),

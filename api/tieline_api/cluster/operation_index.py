@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from tieline_api.cluster.connector_results import ConnectorResults
 from tieline_api.errors import ApiError
 from tieline_common.single_flight import SingleFlight
-from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectorVersionObject
 
 _KEPT_BYTES = 64 * 1024 * 1024
 _AT_ONCE = 500
@@ -60,7 +60,7 @@ class OperationIndex:
         self._kept: LRUCache[str, VersionIndex] = LRUCache(_KEPT_BYTES, getsizeof=lambda index: index.size)
         self._building: SingleFlight[str, VersionIndex] = SingleFlight()
 
-    async def get(self, version: Object) -> VersionIndex:
+    async def get(self, version: ConnectorVersionObject) -> VersionIndex:
         """The index of a version; an empty one for a version whose result is not there."""
         key = version["metadata"]["uid"]
         found = self._kept.get(key)
@@ -75,7 +75,7 @@ class OperationIndex:
             self._kept[key] = found
         return found
 
-    async def _build(self, version: Object) -> VersionIndex:
+    async def _build(self, version: ConnectorVersionObject) -> VersionIndex:
         head = await self._results.head(version)
         operations: list[dict[str, str]] = []
         for start in range(0, int(head["actions"]), _AT_ONCE):

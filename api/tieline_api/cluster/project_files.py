@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from cachetools import LRUCache
 
@@ -16,6 +16,7 @@ from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECT_VERSIONS
 from tieline_core.objects import ObjectView
 from tieline_core.project_files import config_maps as core
 from tieline_core.project_files.differences import FileDiff, compare
+from tieline_core.resources.objects import ProjectObject, ProjectVersionObject
 from tieline_core.resources.projects import FilesConfigMap, ProjectSource
 
 Pairs = list[tuple[str, bytes]]
@@ -35,7 +36,7 @@ class ProjectFiles:
         self._comparing = asyncio.Semaphore(1)
         self._kept: LRUCache[tuple[str, str], ObjectView] = LRUCache(_KEPT_BYTES, getsizeof=_size)
 
-    async def current(self, project: ObjectView) -> Pairs:
+    async def current(self, project: ProjectObject) -> Pairs:
         """A project's current files; ApiError 409 when a ConfigMap that it names is not there."""
         source = ProjectSource.model_validate(project["spec"].get("source") or {})
         if source.source_ref is not None:
@@ -43,21 +44,23 @@ class ProjectFiles:
         maps = await self._read(project["metadata"]["namespace"], source.config_maps)
         return _unpacked(lambda: core.source_files(source, maps))
 
-    async def _latest(self, project: ObjectView) -> Pairs:
+    async def _latest(self, project: ProjectObject) -> Pairs:
         """The files that the operator read last from a source of Flux."""
         name = (project.get("status") or {}).get("latestVersion")
         version = (
             await find(self._kube, PROJECT_VERSIONS, name, project["metadata"]["namespace"]) if name else None
         )
-        return await self.of_version(version) if version is not None else []
+        return await self.of_version(cast("ProjectVersionObject", version)) if version is not None else []
 
-    async def of_version(self, version: ObjectView) -> Pairs:
+    async def of_version(self, version: ProjectVersionObject) -> Pairs:
         """A version's files."""
         references = [FilesConfigMap.model_validate(item) for item in version["spec"]["configMaps"]]
         maps = await self._read(version["metadata"]["namespace"], references)
         return _unpacked(lambda: core.unpack(references, maps))
 
-    async def differences(self, before: ObjectView | None, after: ObjectView) -> list[FileDiff]:
+    async def differences(
+        self, before: ProjectVersionObject | None, after: ProjectVersionObject
+    ) -> list[FileDiff]:
         """The files that differ between two versions; without the first one, all are added.
 
         One comparison at a time, because it takes processor time. ApiError 429 where many wait.
@@ -75,7 +78,7 @@ class ProjectFiles:
         finally:
             self._comparing.release()
 
-    async def store(self, project: ObjectView, files: core.Files) -> list[dict[str, Any]]:
+    async def store(self, project: ProjectObject, files: core.Files) -> list[dict[str, Any]]:
         """Writes files into content-addressed ConfigMaps of the project; returns how to refer to them."""
         for pack in core.pack(project["metadata"]["name"], files):
             manifest = core.config_map(pack, project)
@@ -84,7 +87,7 @@ class ProjectFiles:
         return self.references(project, files)
 
     @staticmethod
-    def references(project: ObjectView, files: core.Files) -> list[dict[str, Any]]:
+    def references(project: ProjectObject, files: core.Files) -> list[dict[str, Any]]:
         """How to refer to files once they are stored: the names of their ConfigMaps follow from the contents."""
         return [pack.reference().to_dict() for pack in core.pack(project["metadata"]["name"], files)]
 

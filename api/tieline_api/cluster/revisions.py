@@ -148,7 +148,7 @@ def _named(plural: str, obj: Mapping[str, Any]) -> str:
     return f"{plural}/{metadata['namespace']}/{metadata['name']}"
 
 
-async def wait(header: str, caches: Iterable[Informer], *, namespace: str, seconds: float) -> None:
+async def wait(header: str, caches: Iterable[Informer[Any]], *, namespace: str, seconds: float) -> None:
     """Returns when the caches know what ``header`` tells of. ApiError: 400, or 503 after ``seconds``."""
     by_plural = {cache.resource.plural: cache for cache in caches}
     until = time.monotonic() + seconds
@@ -171,7 +171,7 @@ async def wait(header: str, caches: Iterable[Informer], *, namespace: str, secon
             )
 
 
-async def _is_gone(cache: Informer, namespace: str, name: str, uid: str, until: float) -> bool:
+async def _is_gone(cache: Informer[Any], namespace: str, name: str, uid: str, until: float) -> bool:
     while True:
         obj = cache.get(namespace, name)
         if obj is None or obj["metadata"]["uid"] != uid:

@@ -8,17 +8,24 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Unpack
+from typing import Generic, Unpack
 
 from tieline_api.cluster.indexes import by_environment, by_reference, key
 from tieline_api.cursors import Position, Slice, Window, cut_sorted
 from tieline_core.identity.ids import object_id
-from tieline_core.kubernetes import Change, Informer
-from tieline_core.objects import Object, ObjectView
+from tieline_core.kubernetes import Change, Informer, Stored
+from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    ActivationObject,
+    ConnectionObject,
+    EndUserObject,
+    ProjectObject,
+    SystemObject,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Generic[Stored]):
     """An object where it stands."""
 
     position: Position
@@ -26,34 +33,38 @@ class Row:
     """Tells those of one position apart."""
     text: str
     """What a search looks into."""
-    obj: Object
+    obj: Stored
 
 
-Rows = list[Row]
+Rows = list[Row[Stored]]
 _POSITION = attrgetter("position")
 _STANDING = attrgetter("position", "name")
 
 
-class SortedList:
+class SortedList(Generic[Stored]):
     """The objects of a cache in groups, oldest first. What it gives is shared: never change it."""
 
     def __init__(
-        self, cache: Informer, groups: Callable[[Object], Iterable[str]], *, searched: tuple[str, ...] = ()
+        self,
+        cache: Informer[Stored],
+        groups: Callable[[Stored], Iterable[str]],
+        *,
+        searched: tuple[str, ...] = (),
     ) -> None:
         """``searched`` are the fields of the spec that a search looks into."""
         self._groups = groups
         self._searched = searched
-        self._rows: dict[str, Rows] = {}
-        self._standing: dict[tuple[str, str], tuple[Row, tuple[str, ...]]] = {}
+        self._rows: dict[str, Rows[Stored]] = {}
+        self._standing: dict[tuple[str, str], tuple[Row[Stored], tuple[str, ...]]] = {}
         cache.subscribe(self._changed)
 
-    def rows(self, group: str, *, search: str | None = None) -> Rows:
+    def rows(self, group: str, *, search: str | None = None) -> Rows[Stored]:
         """A group's rows; with ``search`` those that hold it, in upper or lower case."""
         found = self._rows.get(group, [])
         needle = (search or "").casefold()
         return [row for row in found if needle in row.text] if needle else found
 
-    def objects(self, group: str) -> Iterator[Object]:
+    def objects(self, group: str) -> Iterator[Stored]:
         """A group's objects, oldest first."""
         return (row.obj for row in self._rows.get(group, ()))
 
@@ -61,7 +72,7 @@ class SortedList:
         """How many of a group's rows stand at or before a position."""
         return bisect_right(self._rows.get(group, []), after, key=_POSITION)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: Change[Stored]) -> None:
         metadata = change.object["metadata"]
         name_key = (metadata["namespace"], metadata["name"])
         old = self._standing.pop(name_key, None)
@@ -80,7 +91,7 @@ class SortedList:
         for group in groups:
             insort(self._rows.setdefault(group, []), row, key=_STANDING)
 
-    def _take_out(self, group: str, row: Row) -> None:
+    def _take_out(self, group: str, row: Row[Stored]) -> None:
         rows = self._rows[group]
         del rows[bisect_left(rows, _STANDING(row), key=_STANDING)]
         if not rows:
@@ -93,11 +104,11 @@ class SortedLists:
     def __init__(
         self,
         *,
-        systems: Informer,
-        connections: Informer,
-        projects: Informer,
-        users: Informer,
-        activations: Informer,
+        systems: Informer[SystemObject],
+        connections: Informer[ConnectionObject],
+        projects: Informer[ProjectObject],
+        users: Informer[EndUserObject],
+        activations: Informer[ActivationObject],
     ) -> None:
         self.systems = SortedList(systems, _namespace, searched=("name", "domain"))
         self.connections = SortedList(connections, _namespace, searched=("name",))
@@ -109,7 +120,7 @@ class SortedLists:
         """Activations of users, by environment."""
 
 
-def page(rows: Rows, *, kind: str, **window: Unpack[Window]) -> Slice[Object]:
+def page(rows: Rows[Stored], *, kind: str, **window: Unpack[Window]) -> Slice[Stored]:
     """The page of ``rows`` after (or before) a cursor of the list ``kind``. ApiError 400 for other cursors."""
     found = cut_sorted(rows, kind=kind, position=_POSITION, **window)
     return Slice(items=[row.obj for row in found.items], total=found.total, next=found.next, prev=found.prev)
@@ -120,9 +131,9 @@ def position(obj: ObjectView) -> Position:
     return obj["metadata"]["creationTimestamp"], object_id(obj)
 
 
-def _namespace(obj: Object) -> tuple[str]:
+def _namespace(obj: ObjectView) -> tuple[str]:
     return (key(obj["metadata"]["namespace"]),)
 
 
-def _environment_of_user(activation: Object) -> Iterable[str]:
+def _environment_of_user(activation: ActivationObject) -> Iterable[str]:
     return by_environment(activation) if activation["spec"].get("endUserRef") else ()

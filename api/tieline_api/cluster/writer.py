@@ -8,7 +8,7 @@ a concurrent write makes the change be computed again.
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from weakref import WeakValueDictionary
 
 from tieline_api import errors
@@ -18,10 +18,10 @@ from tieline_api.cluster.field_managers import MANAGER, Step, other_managers
 from tieline_api.schemas.limits import Limits
 from tieline_common.backoff import exponential, jitter
 from tieline_core.identity.ids import ID_LABEL, object_id, object_name
-from tieline_core.kubernetes import Conflict, Informer, Kube, NotFound, owned
-from tieline_core.objects import Object
+from tieline_core.kubernetes import Conflict, Informer, Kube, NotFound, Stored, owned
+from tieline_core.objects import Object, ObjectView
 
-Change = Callable[[Object, Object], None]
+Change = Callable[[Stored, Object], None]
 """Gets the live object (to read) and what the API owns of it (to change in place)."""
 
 TRIES = 5
@@ -49,14 +49,14 @@ class Writer:
 
     async def create(
         self,
-        cache: Informer,
+        cache: Informer[Stored],
         namespace: str,
         identifier: str,
         spec: Mapping[str, Any],
         *,
         chosen_by_client: bool = False,
         owner: Mapping[str, Any] | None = None,
-    ) -> Object:
+    ) -> Stored:
         """A new object named after its id. IdTakenError when an id that somebody chose is taken.
 
         Of those who ask for one id in the same instant, through whichever replicas, one creates it. Ids that
@@ -87,28 +87,28 @@ class Writer:
         cache.observe(applied.object)
         revisions.wrote(resource.plural, applied.object)
         revisions.changed(resource.plural, before=None, after=applied.object)
-        return applied.object
+        return cast("Stored", applied.object)
 
     async def change(
         self,
-        cache: Informer,
+        cache: Informer[Stored],
         namespace: str,
         name: str,
-        change: Change,
+        change: Change[Stored],
         *,
         if_match: str | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
         tries: int = TRIES,
-    ) -> Object:
+    ) -> Stored:
         """Applies ``change`` to an object and returns what it is then.
 
         ``prepare`` is called after each computation of the change, before it is applied.
         Raises ApiError: 404, 409 (a field of others, or ``tries`` concurrent writes), 412 (``if_match``).
         """
         for attempt in range(1, tries + 1):
-            before: list[Object] = []
+            before: list[Stored] = []
 
-            def noted(live: Object, mine: Object, before: list[Object] = before) -> None:
+            def noted(live: Stored, mine: Object, before: list[Stored] = before) -> None:
                 before.append(live)
                 change(live, mine)
 
@@ -129,14 +129,20 @@ class Writer:
             cache.observe(applied.object)
             revisions.wrote(cache.resource.plural, applied.object)
             revisions.changed(cache.resource.plural, before=before[0], after=applied.object)
-            return applied.object
+            return cast("Stored", applied.object)
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def try_out(
-        self, cache: Informer, namespace: str, name: str, change: Change, *, if_match: str | None = None
+        self,
+        cache: Informer[Stored],
+        namespace: str,
+        name: str,
+        change: Change[Stored],
+        *,
+        if_match: str | None = None,
     ) -> Object:
         """What ``change`` would apply to an object; writes nothing. Raises ApiError as ``change`` does."""
-        live = await self._kube.get(cache.resource, name, namespace)
+        live: Any = await self._kube.get(cache.resource, name, namespace)
         version = live["metadata"]["resourceVersion"]
         if if_match is not None and not matches(if_match, version):
             raise errors.precondition_failed()
@@ -146,14 +152,16 @@ class Writer:
         mine["metadata"]["resourceVersion"] = version
         return mine
 
-    async def change_in_turn(self, cache: Informer, namespace: str, name: str, change: Change) -> Object:
+    async def change_in_turn(
+        self, cache: Informer[Stored], namespace: str, name: str, change: Change[Stored]
+    ) -> Stored:
         """The same for an object that many change at once: those of this replica one after the other, so that only
         replicas and other writers are in each other's way, and for CONTENDED_TRIES. ``change`` may raise what says
         that nothing is to be written."""
         async with self._turns.setdefault((cache.resource.plural, namespace, name), asyncio.Lock()):
             return await self.change(cache, namespace, name, change, tries=CONTENDED_TRIES)
 
-    async def delete(self, cache: Informer, obj: Mapping[str, Any]) -> None:
+    async def delete(self, cache: Informer[Any], obj: ObjectView) -> None:
         """Deletes an object; 404 when it is gone already. Its children go with it."""
         metadata = obj["metadata"]
         await self._kube.delete(cache.resource, metadata["name"], metadata["namespace"], uid=metadata["uid"])
@@ -161,7 +169,7 @@ class Writer:
         revisions.deleted(cache.resource.plural, obj)
         revisions.changed(cache.resource.plural, before=obj, after=None)
 
-    async def delete_if_ours(self, cache: Informer, obj: Mapping[str, Any]) -> None:
+    async def delete_if_ours(self, cache: Informer[Any], obj: ObjectView) -> None:
         """Deletes what REST made (it is named after its id) together with its owner; others' objects stay."""
         metadata = obj["metadata"]
         if metadata["name"] != object_name(object_id(obj)):
@@ -184,7 +192,7 @@ def set_or_drop(spec: Object, field: str, value: Any) -> None:
 
 
 def change_map(
-    live: Mapping[str, Any], mine: Object, field: str, wanted: Mapping[str, str] | None, *, what: str
+    live: ObjectView, mine: Object, field: str, wanted: Mapping[str, str] | None, *, what: str
 ) -> None:
     """Sets a map of a spec to ``wanted``; None leaves it. 409 where others own an entry that is to go."""
     if wanted is None:
@@ -208,14 +216,12 @@ class SpecPart(Protocol):
         """As custom resources have it; empty for none."""
 
 
-def change_limits(live: Mapping[str, Any], mine: Object, limits: Limits | None) -> None:
+def change_limits(live: ObjectView, mine: Object, limits: Limits | None) -> None:
     """Set the limits of a System or Connection; None leaves them, empty ones take them away."""
     change_part(live, mine, "limits", limits, what="The limits")
 
 
-def change_part(
-    live: Mapping[str, Any], mine: Object, field: str, part: SpecPart | None, *, what: str
-) -> None:
+def change_part(live: ObjectView, mine: Object, field: str, part: SpecPart | None, *, what: str) -> None:
     """Set a part of a spec; None leaves it, an empty one takes it away."""
     if part is None:
         return
@@ -226,7 +232,7 @@ def change_part(
         mine["spec"].pop(field, None)
 
 
-def refuse_removal(live: Mapping[str, Any], path: Sequence[Step], *, what: str) -> None:
+def refuse_removal(live: ObjectView, path: Sequence[Step], *, what: str) -> None:
     """409 naming the managers when others own what is to be removed at ``path`` (below ``spec``)."""
     managers = other_managers(live, ("spec", *path))
     if managers:

@@ -9,6 +9,7 @@ from tieline_api.schemas.base import JsonObject
 from tieline_api.schemas.connect_sessions import CredentialHelp
 from tieline_catalogue.catalogue import UnknownEntryError, catalogue
 from tieline_catalogue.entry import Entry, Summary, needs_client, needs_client_secret
+from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth2GrantType
 
 CATALOGUE_LABEL = "catalogue"
@@ -80,7 +81,7 @@ def system_spec(
     body: rest.SystemFromEntry,
     *,
     variables: Mapping[str, str],
-    schemes: Iterable[Mapping[str, Any]],
+    schemes: Iterable[ObjectView],
 ) -> dict[str, Any]:
     """The spec of a System made of an entry, with these of its auth schemes."""
     spec = copy.deepcopy(entry.system)

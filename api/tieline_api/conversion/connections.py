@@ -30,6 +30,14 @@ from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.refresh_coordinator import not_renewable, refusal_message
 from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.objects import (
+    AuthSchemeConfigDict,
+    ConnectionCredentialDict,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    PartialCredentialStatusDict,
+    SystemObject,
+)
 from tieline_protocol.oauth.kept import NOTHING
 from tieline_protocol.oauth.token_client import Tokens
 
@@ -37,13 +45,13 @@ _SHOWN_AS_TOKENS = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
 
 
 def connection_to_rest(
-    obj: ObjectView,
+    obj: ConnectionObject,
     *,
     organisation: str,
-    system: ObjectView | None,
-    template: ObjectView | None,
+    system: SystemObject | None,
+    template: ConnectionTemplateObject | None,
     tokens: Callable[[str], ObjectView | None] = lambda _: None,
-    secret: Callable[[ObjectView], rest.CredentialSecret | None] = lambda _: None,
+    secret: Callable[[ConnectionCredentialDict], rest.CredentialSecret | None] = lambda _: None,
     expires: Sequence[rest.Expiry] = (),
 ) -> rest.Connection:
     """The REST form of a Connection; ``system`` and ``template`` are what it refers to, where they exist.
@@ -115,14 +123,14 @@ def tools_to_rest(spec: Mapping[str, Any]) -> rest.AgentTools | None:
     return rest.AgentTools(read=bool(found.get("read")), operations=list(found.get("operations") or ()))
 
 
-def _refused(obj: ObjectView) -> rest.RefusedRequests | None:
+def _refused(obj: ConnectionObject) -> rest.RefusedRequests | None:
     found = _last_refusal(obj)
     if found is None or found.accepted_at is not None:
         return None
     return rest.RefusedRequests.model_validate(found.model_dump(exclude={"accepted_at"}))
 
 
-def _last_refusal(obj: ObjectView) -> rest.LastRefusal | None:
+def _last_refusal(obj: ConnectionObject) -> rest.LastRefusal | None:
     known = refusals_of(obj)
     if known is None:
         return None
@@ -137,10 +145,10 @@ def _last_refusal(obj: ObjectView) -> rest.LastRefusal | None:
 
 
 def _facts(
-    obj: ObjectView,
-    item: Mapping[str, Any],
+    obj: ConnectionObject,
+    item: ConnectionCredentialDict,
     tokens: token_secret_codec.StoredTokens | None,
-    system: ObjectView | None,
+    system: SystemObject | None,
 ) -> CredentialFacts:
     scheme, errors = scheme_item(item, system), _errors_of(obj, item["id"], tokens) or []
     return CredentialFacts(
@@ -156,21 +164,21 @@ def _facts(
     )
 
 
-def scheme_item(item: Mapping[str, Any], system: ObjectView | None) -> Mapping[str, Any] | None:
+def scheme_item(item: ConnectionCredentialDict, system: SystemObject | None) -> AuthSchemeConfigDict | None:
     """The auth scheme that a credential is for: its own, or one of the system's."""
-    inline: Mapping[str, Any] | None = item.get("authSchemeConfig")
+    inline = item.get("authSchemeConfig")
     if inline:
         return inline
     return auth_scheme_item(system, item.get("authSchemeConfigId", "")) if system else None
 
 
 def _credential_to_rest(
-    obj: ObjectView,
-    item: Mapping[str, Any],
+    obj: ConnectionObject,
+    item: ConnectionCredentialDict,
     *,
     identifier: str,
     organisation: str,
-    system: ObjectView | None,
+    system: SystemObject | None,
     tokens: token_secret_codec.StoredTokens | None,
     secret: rest.CredentialSecret | None,
 ) -> rest.ConnectionCredential:
@@ -195,7 +203,7 @@ def _credential_to_rest(
 
 
 def _scheme_to_rest(
-    obj: ObjectView, item: Mapping[str, Any], *, system: ObjectView | None, organisation: str
+    obj: ConnectionObject, item: ConnectionCredentialDict, *, system: SystemObject | None, organisation: str
 ) -> AuthSchemeConfig:
     scheme = scheme_item(item, system)
     if scheme is None:
@@ -218,19 +226,21 @@ def _token_data(tokens: Tokens) -> CredentialData:
     return CredentialData(oauth2_token=data)
 
 
-def _status_of(obj: ObjectView, identifier: str) -> Mapping[str, Any]:
+def _status_of(obj: ConnectionObject, identifier: str) -> PartialCredentialStatusDict:
     """What the status has about a credential."""
-    statuses = (obj.get("status") or {}).get("credentials") or ()
-    return next((one for one in statuses if one["id"] == identifier), {})
+    for status in (obj.get("status") or {}).get("credentials") or ():
+        if status["id"] == identifier:
+            return status
+    return {}
 
 
-def linked_certificate(obj: ObjectView, identifier: str) -> str:
+def linked_certificate(obj: ConnectionObject | None, identifier: str) -> str:
     """The certificate credential that was found for a credential's mutual TLS; "" where none is needed."""
-    return str(_status_of(obj, identifier).get("mtlsCredentialId") or "")
+    return (_status_of(obj, identifier).get("mtlsCredentialId") or "") if obj else ""
 
 
 def _errors_of(
-    obj: ObjectView, identifier: str, tokens: token_secret_codec.StoredTokens | None
+    obj: ConnectionObject, identifier: str, tokens: token_secret_codec.StoredTokens | None
 ) -> list[str] | None:
     if tokens is not None and tokens.refusal is not None:
         return [refusal_message(tokens.refusal)]

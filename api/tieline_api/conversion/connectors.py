@@ -7,11 +7,14 @@ from tieline_api.schemas import connectors as rest
 from tieline_core.connectors.version_order import published_at
 from tieline_core.identity.ids import object_id
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectorObject, ConnectorVersionObject, ProjectObject
 
 _OF_THE_SCHEME = ("none", "apiKey", "basicAuth", "oauth2", "certificate")
 
 
-def default_of(connector: Object, versions: list[Object]) -> Object | None:
+def default_of(
+    connector: ConnectorObject, versions: list[ConnectorVersionObject]
+) -> ConnectorVersionObject | None:
     """The version that is used when none is named, of versions newest first.
 
     Where nobody says which, a project's connector has the one of what the project serves.
@@ -25,7 +28,10 @@ def default_of(connector: Object, versions: list[Object]) -> Object | None:
 
 
 def version_to_rest(
-    version: Object, connector: Object, versions: list[Object], head: Object | None = None
+    version: ConnectorVersionObject,
+    connector: ConnectorObject,
+    versions: list[ConnectorVersionObject],
+    head: Object | None = None,
 ) -> rest.ConnectorVersion:
     """The REST form of a version; with its ``head`` also what was found."""
     spec = version["spec"]
@@ -45,13 +51,13 @@ def version_to_rest(
 
 
 def connector_to_rest(
-    connector: Object,
-    versions: list[Object],
+    connector: ConnectorObject,
+    versions: list[ConnectorVersionObject],
     *,
     organisation: str,
-    shown: Object | None,
+    shown: ConnectorVersionObject | None,
     head: Object | None,
-    project: Object | None = None,
+    project: ProjectObject | None = None,
 ) -> rest.Connector:
     """The REST form of a connector; schemes and base URL are those of the version ``shown`` with ``head``."""
     spec = connector["spec"]

@@ -24,9 +24,10 @@ from tieline_core.identity.ids import (
     new_id,
     parse_id,
 )
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.objects import ConnectionCredentialDict, SystemObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,9 @@ class PlannedCredential:
 def plan_credential(
     given: rest.ConnectionCredential,
     *,
-    live: Mapping[str, Any] | None,
+    live: ConnectionCredentialDict | None,
     mine: Mapping[str, Any] | None,
-    system: ObjectView,
+    system: SystemObject,
     connection: str,
     organisation: str,
     path: str,
@@ -96,8 +97,8 @@ def plan_credential(
 
 
 def stored_item(
-    given: str | None, items: Iterable[Mapping[str, Any]], *, connection: str
-) -> Mapping[str, Any] | None:
+    given: str | None, items: Iterable[ConnectionCredentialDict], *, connection: str
+) -> ConnectionCredentialDict | None:
     """The stored credential that a request means: by the id that the manifest has, or by the one of answers."""
     if not given:
         return None
@@ -110,8 +111,8 @@ def stored_item(
 
 def _stands_for_missing(
     config: AuthSchemeConfig,
-    live: Mapping[str, Any] | None,
-    system: ObjectView,
+    live: ConnectionCredentialDict | None,
+    system: SystemObject,
     *,
     owner: auth_schemes.SchemeOwner,
 ) -> bool:
@@ -125,7 +126,7 @@ def _stands_for_missing(
     return config.id == scheme["id"] and not is_readable
 
 
-def _refer(item: Object, scheme: str, *, system: ObjectView, path: str) -> None:
+def _refer(item: Object, scheme: str, *, system: SystemObject, path: str) -> None:
     """Have a credential use one of the system's schemes. Raises ApiError (422)."""
     if auth_scheme_item(system, scheme) is None:
         known = ", ".join(f'"{one["id"]}"' for one in auth_scheme_items(system)) or "none"
@@ -141,7 +142,7 @@ def _plan_scheme(
     item: Object,
     config: AuthSchemeConfig,
     *,
-    system: ObjectView,
+    system: SystemObject,
     connection: str,
     owner: auth_schemes.SchemeOwner,
 ) -> list[PlannedSecret]:
@@ -165,7 +166,7 @@ def _plan_scheme(
 
 
 def _plan_values(
-    item: Object, given: rest.Credential, *, live: Mapping[str, Any] | None, path: str
+    item: Object, given: rest.Credential, *, live: ConnectionCredentialDict | None, path: str
 ) -> PlannedSecret | None:
     old = CredentialType(live["type"]) if live else None
     kind = _type_of(given, old=old, path=path)
@@ -182,7 +183,7 @@ def _plan_values(
     if kind == CredentialType.NONE:
         item.pop("secretRef", None)
         return None
-    reference = (live or {}).get("secretRef") if old == kind else None
+    reference = live.get("secretRef") if live and old == kind else None
     values = to_secret(data) if data is not None else {}
     if not values:
         if reference is None:

@@ -19,6 +19,7 @@ from tieline_core.resources.notification_channels import (
     requested_test,
 )
 from tieline_core.resources.notifications import FAILURE_EVENTS, NotificationEvent
+from tieline_core.resources.objects import NotificationChannelObject, NotificationObject, ProjectObject
 
 _READY: Mapping[str, bool] = {"True": True, "False": False}
 
@@ -58,7 +59,7 @@ def channel_target(
 
 
 def change_channel(
-    live: ObjectView, mine: Object, body: rest.NotificationChannelUpdate, secret: str
+    live: NotificationChannelObject, mine: Object, body: rest.NotificationChannelUpdate, secret: str
 ) -> tuple[Mapping[str, bytes], Sequence[str]]:
     """Sets what ``body`` changes of a channel. Returns the values of its new Secret of the name ``secret``, and the
     names of the Secrets that the caller has it use anew.
@@ -71,7 +72,8 @@ def change_channel(
     if body.config is None:
         return {}, ()
     type_ = ChannelType(live["spec"]["type"])
-    stored = live["spec"].get(type_) or {}
+    before: ObjectView = live["spec"]
+    stored = before.get(type_) or {}
     kept = stored.get("secretRef")
     if problem := rest.problem_of(type_, body.config, has_secret=kept is not None):
         raise errors.invalid("config", problem)
@@ -95,7 +97,7 @@ def _has_moved(stored: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
     )
 
 
-def channel_to_rest(obj: ObjectView, *, organisation: str) -> rest.NotificationChannel:
+def channel_to_rest(obj: NotificationChannelObject, *, organisation: str) -> rest.NotificationChannel:
     """The REST form of a NotificationChannel, without its secret."""
     spec = obj["spec"]
     ready, message = _condition(obj)
@@ -114,7 +116,7 @@ def channel_to_rest(obj: ObjectView, *, organisation: str) -> rest.NotificationC
     )
 
 
-def _test(obj: ObjectView) -> rest.ChannelTest | None:
+def _test(obj: NotificationChannelObject) -> rest.ChannelTest | None:
     """The last requested test message. The channel's status has its delivery."""
     requested = requested_test(obj["metadata"].get("annotations"))
     if requested is None:
@@ -131,7 +133,7 @@ def _test(obj: ObjectView) -> rest.ChannelTest | None:
     return rest.ChannelTest(state=state, requested_at=format_time(at))
 
 
-def _config(channel: ObjectView) -> rest.ChannelConfig:
+def _config(channel: NotificationChannelObject) -> rest.ChannelConfig:
     """Where a channel delivers to, without its secret."""
     spec = channel["spec"]
     target = {key: value for key, value in spec[spec["type"]].items() if key != "secretRef"}
@@ -139,7 +141,11 @@ def _config(channel: ObjectView) -> rest.ChannelConfig:
 
 
 def new_notification(
-    body: rest.NotificationCreate, *, project: ObjectView, environment: str, channel: ObjectView
+    body: rest.NotificationCreate,
+    *,
+    project: ProjectObject,
+    environment: str,
+    channel: NotificationChannelObject,
 ) -> Object:
     """The spec of a new notification."""
     spec: Object = {
@@ -156,7 +162,9 @@ def new_notification(
     return spec
 
 
-def change_notification(mine: Object, body: rest.NotificationUpdate, channel: ObjectView | None) -> None:
+def change_notification(
+    mine: Object, body: rest.NotificationUpdate, channel: NotificationChannelObject | None
+) -> None:
     """Sets what ``body`` changes of a notification; ``channel`` is the new one, if there is one."""
     spec = mine["spec"]
     if body.name is not None:
@@ -173,7 +181,7 @@ def change_notification(mine: Object, body: rest.NotificationUpdate, channel: Ob
 
 
 def notification_to_rest(
-    obj: ObjectView, *, project: ObjectView, channel: ObjectView | None
+    obj: NotificationObject, *, project: ProjectObject, channel: NotificationChannelObject | None
 ) -> rest.Notification:
     """The REST form of a Notification."""
     spec, identifier = obj["spec"], object_id(project)
@@ -210,7 +218,7 @@ def notification_to_rest(
     )
 
 
-def _condition(obj: ObjectView) -> tuple[bool | None, str]:
+def _condition(obj: NotificationObject | NotificationChannelObject) -> tuple[bool | None, str]:
     """What the Ready condition says of the current spec."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     found = next((one for one in conditions if one["type"] == "Ready"), None)

@@ -1,6 +1,6 @@
 """Projects, environments and versions between custom resource and REST."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tieline_api.conversion.times import created_at, updated_at
@@ -8,6 +8,13 @@ from tieline_api.schemas import projects as rest
 from tieline_api.schemas.versions import Version
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    EnvironmentSpecDict,
+    PartialEnvironmentSpecDict,
+    PartialEnvironmentStatusDict,
+    ProjectObject,
+    ProjectVersionObject,
+)
 from tieline_core.resources.projects import (
     DEFAULT_ENVIRONMENT,
     EnvironmentState,
@@ -16,7 +23,7 @@ from tieline_core.resources.projects import (
 from tieline_core.resources.scaling import Scaling
 
 Pairs = Iterable[tuple[str, bytes]]
-Versions = Callable[[str], ObjectView | None]
+Versions = Callable[[str], ProjectVersionObject | None]
 """Finds a ProjectVersion of a project's namespace by its name."""
 Scale = Callable[[str], int]
 """The number of pods that an environment of a project was scaled to."""
@@ -24,22 +31,24 @@ Scale = Callable[[str], int]
 EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
-def environment_items(project: ObjectView) -> list[Mapping[str, Any]]:
+def environment_items(project: ProjectObject) -> Sequence[EnvironmentSpecDict]:
     """A project's environments as its spec has them, with the default one for a project that names none."""
-    return list(project["spec"].get("environments") or ()) or [{"name": DEFAULT_ENVIRONMENT}]
+    return project["spec"].get("environments") or [{"name": DEFAULT_ENVIRONMENT}]
 
 
-def environment_item(project: ObjectView, name: str) -> Mapping[str, Any]:
+def environment_item(project: ProjectObject, name: str) -> PartialEnvironmentSpecDict:
     """An environment as the project's spec has it; empty for one that it does not have."""
-    return next((one for one in environment_items(project) if one["name"] == name), {})
+    for item in environment_items(project):
+        if item["name"] == name:
+            return item
+    return {}
 
 
-def environment_status(project: ObjectView, name: str) -> Mapping[str, Any]:
+def environment_status(project: ProjectObject, name: str) -> PartialEnvironmentStatusDict:
     """What the operator saw of an environment; empty before its first visit."""
     for item in (project.get("status") or {}).get("environments") or ():
         if item["name"] == name:
-            found: Mapping[str, Any] = item
-            return found
+            return item
     return {}
 
 
@@ -53,7 +62,7 @@ def new_project_spec(body: rest.ProjectCreate) -> dict[str, Any]:
 
 
 def project_to_rest(
-    project: ObjectView,
+    project: ProjectObject,
     *,
     versions: Versions,
     scale: Scale,
@@ -81,7 +90,7 @@ def project_to_rest(
     )
 
 
-def project_item(project: ObjectView, *, versions: Versions, scale: Scale) -> rest.ProjectItem:
+def project_item(project: ProjectObject, *, versions: Versions, scale: Scale) -> rest.ProjectItem:
     """A Project as lists have it."""
     return rest.ProjectItem(
         id=object_id(project),
@@ -93,7 +102,7 @@ def project_item(project: ObjectView, *, versions: Versions, scale: Scale) -> re
 
 
 def environments_to_rest(
-    project: ObjectView,
+    project: ProjectObject,
     versions: Versions,
     scale: Scale,
     deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]],
@@ -131,7 +140,7 @@ def environments_to_rest(
     return result
 
 
-def _deployed(version: ObjectView) -> rest.DeployedVersion:
+def _deployed(version: ProjectVersionObject) -> rest.DeployedVersion:
     return rest.DeployedVersion(
         id=object_id(version),
         name=version_name(version),
@@ -141,14 +150,19 @@ def _deployed(version: ObjectView) -> rest.DeployedVersion:
     )
 
 
-def served_version(item: ObjectView, status: ObjectView, versions: Versions) -> ObjectView | None:
+def served_version(
+    item: PartialEnvironmentSpecDict, status: PartialEnvironmentStatusDict, versions: Versions
+) -> ProjectVersionObject | None:
     """The version that serves in an environment; until one does, the one that shall."""
     return _first(versions, status.get("version"), status.get("desiredVersion"), item.get("version"))
 
 
 def chosen_version(
-    project: ObjectView, item: ObjectView, status: ObjectView, versions: Versions
-) -> ObjectView | None:
+    project: ProjectObject,
+    item: PartialEnvironmentSpecDict,
+    status: PartialEnvironmentStatusDict,
+    versions: Versions,
+) -> ProjectVersionObject | None:
     """The version that was deployed last, which serves once its rollout ends."""
     desired = status.get("desiredVersion")
     # An environment that follows the current files leaves the version that its spec names.
@@ -156,20 +170,22 @@ def chosen_version(
     return _first(versions, *names, status.get("version"))
 
 
-def serves(item: ObjectView, status: ObjectView, version: ObjectView) -> bool:
+def serves(
+    item: PartialEnvironmentSpecDict, status: PartialEnvironmentStatusDict, version: ProjectVersionObject
+) -> bool:
     """Whether pods of a version answer requests in an environment, and it is what was deployed there last."""
     name = version["metadata"]["name"]
     return status.get("version") == name == status.get("desiredVersion") and not item.get("suspended")
 
 
-def is_seen(project: ObjectView) -> bool:
+def is_seen(project: ProjectObject) -> bool:
     """Whether the operator's status is of the spec as it is."""
     seen: int = (project.get("status") or {}).get("observedGeneration", 0)
     return bool(seen >= project["metadata"].get("generation", 0))
 
 
 def rollout(
-    project: ObjectView, item: ObjectView, versions: Versions = lambda _: None
+    project: ProjectObject, item: PartialEnvironmentSpecDict, versions: Versions = lambda _: None
 ) -> rest.Rollout | None:
     """What became of the last deploy to an environment; None where nothing is to be rolled out."""
     if not item.get("version") or item.get("suspended"):
@@ -188,13 +204,13 @@ def rollout(
     return rest.Rollout(state=state, reason=reason, message=_first_line(status, versions) if reason else None)
 
 
-def _first_line(status: ObjectView, versions: Versions) -> str | None:
+def _first_line(status: PartialEnvironmentStatusDict, versions: Versions) -> str | None:
     """What is wrong, without the name of the environment and the lines of a traceback."""
     line: str = (status.get("message") or "").partition("\n")[0]
     return _with_names(line.removeprefix(f"{status['name']}: "), status, versions) or None
 
 
-def _with_names(message: str, status: ObjectView, versions: Versions) -> str:
+def _with_names(message: str, status: PartialEnvironmentStatusDict, versions: Versions) -> str:
     """A message of the operator with the names of versions as people gave them, instead of those of their objects."""
     for name in {status.get("version"), status.get("desiredVersion")} - {None}:
         if (found := versions(str(name))) is not None:
@@ -202,12 +218,12 @@ def _with_names(message: str, status: ObjectView, versions: Versions) -> str:
     return message
 
 
-def _condition(project: ObjectView, name: str) -> Mapping[str, Any]:
+def _condition(project: ProjectObject, name: str) -> Mapping[str, Any]:
     conditions: Iterable[Mapping[str, Any]] = (project.get("status") or {}).get("conditions") or ()
     return next((one for one in conditions if one["type"] == name), {})
 
 
-def rollback_version(project: ObjectView, name: str, versions: Versions) -> rest.DeployedVersion | None:
+def rollback_version(project: ProjectObject, name: str, versions: Versions) -> rest.DeployedVersion | None:
     """The version that a rollback of an environment leads to; None where there is none."""
     status = environment_status(project, name)
     chosen = chosen_version(project, environment_item(project, name), status, versions)
@@ -215,10 +231,10 @@ def rollback_version(project: ObjectView, name: str, versions: Versions) -> rest
 
 
 def _rollback_version(
-    chosen: ObjectView | None, status: ObjectView, versions: Versions
+    chosen: ProjectVersionObject | None, status: PartialEnvironmentStatusDict, versions: Versions
 ) -> rest.DeployedVersion | None:
     """The last version that was healthy before the one that is deployed, of those that are kept."""
-    healthy: list[ObjectView] = list(status.get("healthyVersions") or ())
+    healthy = list(status.get("healthyVersions") or ())
     names = [one["name"] for one in healthy]
     present = chosen["metadata"]["name"] if chosen else None
     earlier = healthy[names.index(present) + 1 :] if present in names else healthy
@@ -234,11 +250,11 @@ def _named(versions: Versions, name: str | None) -> rest.DeployedVersion | None:
     return _deployed(found) if found else None
 
 
-def _first(versions: Versions, *names: str | None) -> ObjectView | None:
+def _first(versions: Versions, *names: str | None) -> ProjectVersionObject | None:
     return next((found for name in names if name and (found := versions(name)) is not None), None)
 
 
-def _deployed_at(version: ObjectView | None, status: ObjectView) -> str | None:
+def _deployed_at(version: ProjectVersionObject | None, status: PartialEnvironmentStatusDict) -> str | None:
     """When a version was chosen; its creation where the operator has not reported it (yet)."""
     if version is None:
         return None
@@ -246,7 +262,7 @@ def _deployed_at(version: ObjectView | None, status: ObjectView) -> str | None:
     return (status.get("deployedAt") if seen else None) or created_at(version)
 
 
-def _config(project: ObjectView, item: ObjectView, scale: Scale) -> rest.EnvironmentConfig:
+def _config(project: ProjectObject, item: PartialEnvironmentSpecDict, scale: Scale) -> rest.EnvironmentConfig:
     runtime = merged_fields(project["spec"].get("runtime") or {}, item.get("runtime") or {})
     replicas = runtime.get("replicas")
     return rest.EnvironmentConfig(
@@ -267,7 +283,7 @@ def _scaling(found: ObjectView | None) -> rest.EffectiveScaling | None:
     return rest.EffectiveScaling(min=scaling.effective_min, idle_after=scaling.effective_idle_after)
 
 
-def _variables(runtime: ObjectView, item: ObjectView) -> list[rest.EffectiveEnvVariable]:
+def _variables(runtime: ObjectView, item: PartialEnvironmentSpecDict) -> list[rest.EffectiveEnvVariable]:
     own = {one["name"] for one in (item.get("runtime") or {}).get("env") or ()}
     return [
         rest.EffectiveEnvVariable.model_validate(one | ({} if one["name"] in own else {"inherited": True}))
@@ -280,17 +296,17 @@ def files_to_rest(files: Pairs) -> list[rest.File]:
     return [rest.File(filename=path, content=content.decode("utf-8", "replace")) for path, content in files]
 
 
-def version_name(version: ObjectView) -> str:
+def version_name(version: ProjectVersionObject) -> str:
     """The name that a version was given, or else its object's."""
     name: str = version["spec"].get("versionName") or version["metadata"]["name"]
     return name
 
 
-def _version_state(version: ObjectView) -> str:
+def _version_state(version: ProjectVersionObject) -> str:
     return (version.get("status") or {}).get("state") or "draft"
 
 
-def version_to_rest(version: ObjectView) -> Version:
+def version_to_rest(version: ProjectVersionObject) -> Version:
     """The REST form of a ProjectVersion."""
     spec = version["spec"]
     return Version(

@@ -8,7 +8,7 @@ from typing import Any
 from tieline_api.conversion.projects import Versions, version_name
 from tieline_api.schemas import releases as rest
 from tieline_core.identity.ids import object_id, parse_id, parse_time
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectVersionObject
 from tieline_core.resources.releases import RolloutState
 
 
@@ -58,7 +58,7 @@ class EnvironmentReleases:
             id=object_id(found), name=version_name(found), created_by=found["spec"].get("createdBy") or None
         )
 
-    def kept_version(self, at: int) -> ObjectView | None:
+    def kept_version(self, at: int) -> ProjectVersionObject | None:
         """The ProjectVersion of a release; None where it is not kept, or has other files now."""
         found = self.versions(self.items[at]["version"])
         return found if found and found["spec"]["digest"] == self.items[at].get("digest") else None

@@ -1,7 +1,7 @@
 """Runs in REST."""
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +10,7 @@ import orjson
 from tieline_api.conversion.projects import version_name
 from tieline_api.schemas import runs as rest
 from tieline_core.identity.ids import object_id, parse_id
+from tieline_core.resources.objects import EndUserObject, ProjectVersionObject
 from tieline_protocol.kept_results import KeptResult
 from tieline_protocol.run_progress import Progress
 from tieline_protocol.run_records import RunError, StepApproval, StepRecord
@@ -22,7 +23,7 @@ _MICROSECOND = 1000
 _MAX_INT = 2**63 - 1
 _BINARY = "application/octet-stream"
 
-Find = Callable[[str], Mapping[str, Any] | None]
+Find = Callable[[str], EndUserObject | None]
 """Finds an object by what runs call it."""
 
 
@@ -54,7 +55,9 @@ def known_user(external_id: str, users: Find) -> rest.UserOfRun:
     return rest.UserOfRun(id=object_id(found) if found else None, external_id=external_id)
 
 
-def version_to_rest(name: str, versions: Find) -> rest.VersionOfRun | None:
+def version_to_rest(
+    name: str, versions: Callable[[str], ProjectVersionObject | None]
+) -> rest.VersionOfRun | None:
     """The version of a run, by the name of its object."""
     if not name:
         return None

@@ -9,7 +9,8 @@ import orjson
 
 from tieline_api.conversion.projects import environment_item
 from tieline_core.identity.ids import format_time, parse_time
-from tieline_core.objects import Json, ObjectView
+from tieline_core.objects import Json
+from tieline_core.resources.objects import ProjectObject
 
 REQUESTS = "tieline.dev/schedule-requests"
 """The annotation of a Project with the runs that people asked for, as JSON."""
@@ -33,7 +34,7 @@ class ScheduleRequest:
         return (self.environment, self.schedule, self.user) == (other.environment, other.schedule, other.user)
 
 
-def requests_of(project: ObjectView) -> list[ScheduleRequest]:
+def requests_of(project: ProjectObject) -> list[ScheduleRequest]:
     """The runs that were asked for, oldest first. What is no such thing is left out: anybody may annotate."""
     text = (project["metadata"].get("annotations") or {}).get(REQUESTS) or "[]"
     try:
@@ -49,12 +50,12 @@ def requests_text(requests: Sequence[ScheduleRequest]) -> str:
     return orjson.dumps([{"environment": one.environment, **_for_pods(one)} for one in requests]).decode()
 
 
-def paused_schedules(project: ObjectView, environment: str) -> list[str]:
+def paused_schedules(project: ProjectObject, environment: str) -> list[str]:
     """The names of an environment's schedules that are paused."""
     return list(environment_item(project, environment).get("pausedSchedules") or ())
 
 
-def schedule_controls(project: ObjectView, environment: str) -> Json:
+def schedule_controls(project: ProjectObject, environment: str) -> Json:
     """What pods of an environment receive."""
     return {
         "paused": sorted(paused_schedules(project, environment)),

@@ -13,9 +13,19 @@ from tieline_api.schemas.templates import ConnectionTemplate
 from tieline_api.schemas.url_variables import shown_variables, stored_variables
 from tieline_core.identity.ids import object_id
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    AuthSchemeConfigDict,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    ConnectorObject,
+    SystemObject,
+    ValidationMessageDict,
+)
 
 
-def system_to_rest(obj: ObjectView, *, organisation: str, connector: ObjectView | None = None) -> System:
+def system_to_rest(
+    obj: SystemObject, *, organisation: str, connector: ConnectorObject | None = None
+) -> System:
     """The REST form of a System; ``connector`` is the one that it refers to, where that exists."""
     spec = obj["spec"]
     return System(
@@ -35,7 +45,7 @@ def system_to_rest(obj: ObjectView, *, organisation: str, connector: ObjectView 
     )
 
 
-def _connector_ref(spec: ObjectView, connector: ObjectView | None) -> ConnectorRef | None:
+def _connector_ref(spec: ObjectView, connector: ConnectorObject | None) -> ConnectorRef | None:
     reference = spec.get("connectorRef")
     if not reference:
         return None
@@ -48,28 +58,28 @@ def limits_to_rest(spec: ObjectView) -> Limits | None:
     return Limits(**spec["limits"]) if spec.get("limits") else None
 
 
-def auth_schemes_to_rest(obj: ObjectView, *, organisation: str) -> list[AuthSchemeConfig]:
+def auth_schemes_to_rest(obj: SystemObject, *, organisation: str) -> list[AuthSchemeConfig]:
     """A System's auth schemes, with the operator's findings about them."""
     owner = scheme_owner(obj, organisation=organisation)
     return [to_rest(item, messages_about(obj, item["id"]), owner=owner) for item in auth_scheme_items(obj)]
 
 
-def scheme_owner(obj: ObjectView, *, organisation: str) -> SchemeOwner:
+def scheme_owner(obj: SystemObject | ConnectionObject, *, organisation: str) -> SchemeOwner:
     """A System or Connection as the owner of its auth schemes."""
     return SchemeOwner(id=object_id(obj), organisation=organisation)
 
 
-def auth_scheme_items(obj: ObjectView) -> list[Mapping[str, Any]]:
+def auth_scheme_items(obj: SystemObject) -> list[AuthSchemeConfigDict]:
     """A System's auth schemes as they stand in the custom resource."""
     return list(obj["spec"].get("authSchemeConfigs") or ())
 
 
-def auth_scheme_item(obj: ObjectView, identifier: str) -> Mapping[str, Any] | None:
+def auth_scheme_item(obj: SystemObject, identifier: str) -> AuthSchemeConfigDict | None:
     """The auth scheme with this id."""
     return next((item for item in auth_scheme_items(obj) if item["id"] == identifier), None)
 
 
-def messages_about(obj: ObjectView, identifier: str) -> Iterable[Mapping[str, Any]]:
+def messages_about(obj: SystemObject, identifier: str) -> Iterable[ValidationMessageDict]:
     """The operator's findings about one auth scheme."""
     for item in (obj.get("status") or {}).get("authSchemes") or ():
         if item["id"] == identifier:
@@ -109,19 +119,23 @@ def system_changes(body: SystemUpdate) -> dict[str, Any]:
     return {field: value for field, value in given.items() if value is not None}
 
 
-def own_variables(body: SystemUpdate, live: ObjectView) -> dict[str, str] | None:
+def own_variables(body: SystemUpdate, live: SystemObject) -> dict[str, str] | None:
     """The variables that an update sets in the spec: answers show those of the connector too, and come back."""
     variables = stored_variables(body.variables)
     if variables is None:
         return None
     own = live["spec"].get("variables") or {}
-    found = ((live.get("status") or {}).get("fromConnector") or {}).get("variables") or ()
+    found = live.get("status", {}).get("fromConnector", {}).get("variables") or ()
     inherited = {item["name"]: item["value"] for item in found if item["name"] not in own}
     return {name: value for name, value in variables.items() if inherited.get(name) != value}
 
 
 def template_to_rest(
-    template: ObjectView, system: ObjectView, *, organisation: str, connection: ObjectView | None = None
+    template: ConnectionTemplateObject,
+    system: SystemObject,
+    *,
+    organisation: str,
+    connection: ConnectionObject | None = None,
 ) -> ConnectionTemplate:
     """The REST form of a ConnectionTemplate: its id is the *system's* id.
 

@@ -3,10 +3,10 @@
 from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.schemas.users import EndUser
 from tieline_core.identity.ids import object_id
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import EndUserObject
 
 
-def user_to_rest(obj: ObjectView, *, organisation: str) -> EndUser:
+def user_to_rest(obj: EndUserObject, *, organisation: str) -> EndUser:
     """The REST form of an EndUser."""
     return EndUser(
         id=object_id(obj),

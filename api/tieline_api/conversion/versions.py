@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from tieline_api.conversion.projects import version_name
 from tieline_api.schemas import versions as rest
 from tieline_core.identity.ids import format_time, object_id
-from tieline_core.objects import ObjectView
 from tieline_core.project_files.deploy_findings import has_errors, summary
 from tieline_core.project_files.differences import FileDiff
+from tieline_core.resources.objects import ProjectVersionObject
 from tieline_core.resources.project_versions import FileFinding
 from tieline_protocol.findings import format_finding
 
@@ -35,7 +35,9 @@ def validation(
     )
 
 
-def version_diff(before: ObjectView | None, after: ObjectView, files: Iterable[FileDiff]) -> rest.VersionDiff:
+def version_diff(
+    before: ProjectVersionObject | None, after: ProjectVersionObject, files: Iterable[FileDiff]
+) -> rest.VersionDiff:
     """What differs between two versions."""
     earlier: Mapping[str, str] = (before["spec"].get("labels") or {}) if before else {}
     later: Mapping[str, str] = after["spec"].get("labels") or {}
@@ -60,5 +62,5 @@ def version_diff(before: ObjectView | None, after: ObjectView, files: Iterable[F
     )
 
 
-def _reference(version: ObjectView) -> rest.VersionRef:
+def _reference(version: ProjectVersionObject) -> rest.VersionRef:
     return rest.VersionRef(id=object_id(version), name=version_name(version))

@@ -25,6 +25,7 @@ from tieline_core.kubernetes import Conflict, Informer, Invalid, Kube, KubeError
 from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import SECRETS, Resource
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import AuthSchemeConfigDict
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +214,7 @@ def made_for(kind: str, name: str) -> str:
     return f"{kind}/{name}"
 
 
-def _references(schemes: Iterable[ObjectView], credentials: Iterable[ObjectView]) -> Iterator[str]:
+def _references(schemes: Iterable[AuthSchemeConfigDict], credentials: Iterable[ObjectView]) -> Iterator[str]:
     inline = [item["authSchemeConfig"] for item in credentials if item.get("authSchemeConfig")]
     for scheme in (*schemes, *inline):
         name = auth_schemes.secret_name_of(scheme)

@@ -33,7 +33,7 @@ class SecretFactsCache:
             known = self._known[uid] = version, facts_of(name, found)
         return known[1]
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: Change[Any]) -> None:
         """Forgets a Secret that was deleted."""
         if change.new is None:
             self._known.pop(change.object["metadata"]["uid"], None)
@@ -63,7 +63,7 @@ class FindingsCache:
         """Caches findings, at most ``until`` the moment at which time alone changes them."""
         self._known[uid] = (versions, until, findings)
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: Change[Any]) -> None:
         """Forgets an object that was deleted."""
         if change.new is None:
             self._known.pop(change.object["metadata"]["uid"], None)

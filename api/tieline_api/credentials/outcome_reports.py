@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import cast
 
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_common.bounded_dict import BoundedDict
@@ -24,7 +25,7 @@ from tieline_core.credentials.refusals import (
 from tieline_core.identity.ids import format_time
 from tieline_core.kubernetes import Kube
 from tieline_core.kubernetes.resources import CONNECTIONS
-from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import ConnectionObject
 
 _WRITE_EACH = timedelta(minutes=5)
 _SUCCESS_EACH = timedelta(minutes=10)
@@ -86,8 +87,8 @@ class OutcomeReports:
         self._written: BoundedDict[str, datetime] = BoundedDict(_REMEMBERED)
 
     async def answered(
-        self, connection: ObjectView, outcome: RequestOutcome, *, at_once: bool = False
-    ) -> ObjectView:
+        self, connection: ConnectionObject, outcome: RequestOutcome, *, at_once: bool = False
+    ) -> ConnectionObject:
         """The Connection with what is known of it after ``outcome``. Raises KubeError.
 
         ``at_once``: a person waits for the state, so it may change right after it has changed.
@@ -106,7 +107,7 @@ class OutcomeReports:
             return connection
         return await self._write(connection, refusals, now if is_news else None)
 
-    def _newest(self, connection: ObjectView) -> ObjectView:
+    def _newest(self, connection: ConnectionObject) -> ConnectionObject:
         """The Connection as it is now: it may have changed while the request was under way."""
         metadata = connection["metadata"]
         found = self._cluster.connections.get(metadata["namespace"], metadata["name"])
@@ -114,7 +115,7 @@ class OutcomeReports:
 
     def _after(
         self,
-        connection: ObjectView,
+        connection: ConnectionObject,
         known: Refusals | None,
         outcome: RequestOutcome,
         now: datetime,
@@ -151,8 +152,8 @@ class OutcomeReports:
         return written is not None and written + _TURN_EACH > now
 
     async def _write(
-        self, connection: ObjectView, refusals: Refusals | None, success: datetime | None
-    ) -> Object:
+        self, connection: ConnectionObject, refusals: Refusals | None, success: datetime | None
+    ) -> ConnectionObject:
         metadata = connection["metadata"]
         kept = metadata.get("annotations") or {}
         annotations = {name: kept[name] for name in (LAST_SUCCESS, LAST_SUCCESS_OF) if name in kept}
@@ -173,4 +174,4 @@ class OutcomeReports:
         applied = await self._kube.apply(CONNECTIONS, manifest, field_manager=REPORTER, force=True)
         self._unwritten.pop(metadata["uid"], None)
         self._cluster.connections.observe(applied.object)
-        return applied.object
+        return cast("ConnectionObject", applied.object)

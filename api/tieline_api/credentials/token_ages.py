@@ -27,7 +27,7 @@ class TokenAges:
     def __len__(self) -> int:
         return len(self._changed)
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: Change[Any]) -> None:
         """Notes that a Secret has another access token; what a start finds is of an unknown age, and not young."""
         uid = change.object["metadata"]["uid"]
         if change.old is None or change.new is None:

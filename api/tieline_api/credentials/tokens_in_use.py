@@ -12,12 +12,18 @@ from tieline_core.credentials.tenants import mark_in, tenant_of, without_tokens_
 from tieline_core.oauth.token_secret_codec import KEPT
 from tieline_core.oauth.token_secrets import holds_tokens_of, secret_key_of
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    AuthSchemeConfigDict,
+    ConnectionCredentialDict,
+    ConnectionObject,
+    SystemObject,
+)
 from tieline_protocol.oauth.kept import NOTHING, Kept
 
 
-def token_secret_of(cluster: ClusterCache, connection: ObjectView, item: ObjectView) -> ObjectView | None:
+def token_secret_of(cluster: ClusterCache, connection: ConnectionObject, item_id: str) -> ObjectView | None:
     """The Secret with the tokens that the platform keeps for a credential; only the connection's own."""
-    found = cluster.secrets.get(*secret_key_of(connection, item["id"]))
+    found = cluster.secrets.get(*secret_key_of(connection, item_id))
     return found if found is not None and holds_tokens_of(found, connection) else None
 
 
@@ -30,7 +36,7 @@ def holders_of(cluster: ClusterCache, secret: ObjectView) -> int:
 class CredentialTokens:
     """What is kept for one credential."""
 
-    scheme: ObjectView | None
+    scheme: AuthSchemeConfigDict | None
     """The credential's auth scheme; None where the System does not have it."""
     secret: ObjectView | None = None
     """The Secret with the tokens, without them where they are of another tenant of the provider."""
@@ -42,10 +48,10 @@ class ConnectionTokens:
     """What is kept for the credentials of a connection; each is looked up once."""
 
     cluster: ClusterCache
-    connection: ObjectView
+    connection: ConnectionObject
 
     @cached_property
-    def system(self) -> ObjectView | None:
+    def system(self) -> SystemObject | None:
         """The connection's System, where it is known."""
         return self.cluster.referred(self.cluster.systems, self.connection, "systemRef")
 
@@ -72,9 +78,9 @@ class ConnectionTokens:
     def _by_item(self) -> Mapping[str, CredentialTokens]:
         return {item["id"]: self._look(item) for item in self.connection["spec"].get("credentials") or ()}
 
-    def _look(self, item: ObjectView) -> CredentialTokens:
+    def _look(self, item: ConnectionCredentialDict) -> CredentialTokens:
         scheme = scheme_item(item, self.system)
-        secret = token_secret_of(self.cluster, self.connection, item)
+        secret = token_secret_of(self.cluster, self.connection, item["id"])
         if secret is None:
             return CredentialTokens(scheme=scheme)
         tenant = tenant_of(self.connection["spec"], self.system_spec, scheme)

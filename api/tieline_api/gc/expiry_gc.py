@@ -15,7 +15,11 @@ from tieline_api.errors import ApiError
 from tieline_core.identity.ids import object_id, object_name
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.periodic_gc import run_periodically
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
+from tieline_core.resources.objects import (
+    ConnectionCredentialDict,
+    ConnectionObject,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +71,7 @@ class ExpiredCredentialCollector:
                 )
         return count
 
-    def _has_work(self, obj: ObjectView) -> bool:
+    def _has_work(self, obj: ConnectionObject) -> bool:
         items = obj["spec"].get("credentials") or ()
         if not any("expiresAt" in item for item in items):
             return False
@@ -78,8 +82,8 @@ class ExpiredCredentialCollector:
             return False
         return any(self._is_over(obj, item) for item in items)
 
-    async def _clean(self, obj: ObjectView) -> bool:
-        def change(live: Object, mine: Object) -> None:
+    async def _clean(self, obj: ConnectionObject) -> bool:
+        def change(live: ConnectionObject, mine: Object) -> None:
             over = {item["id"] for item in live["spec"].get("credentials") or () if self._is_over(live, item)}
             if not over:
                 raise _NothingToDoError
@@ -102,7 +106,7 @@ class ExpiredCredentialCollector:
         )
         return True
 
-    def _is_over(self, obj: ObjectView, item: ObjectView) -> bool:
+    def _is_over(self, obj: ConnectionObject, item: ConnectionCredentialDict) -> bool:
         """Whether a credential has expired and the operator has reported it, or could not for long."""
         now = self._now()
         if not expired(item, now):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.credentials.credential_secrets import MADE_FOR, CredentialStore, secret_references
@@ -40,7 +41,7 @@ class SecretCollector:
         self._store = store
         self._grace = timedelta(seconds=grace)
         self._now = now
-        self._owners: Mapping[str, tuple[Resource, Informer]] = {
+        self._owners: Mapping[str, tuple[Resource, Informer[Any]]] = {
             CONNECTIONS.kind: (CONNECTIONS, cluster.connections),
             SYSTEMS.kind: (SYSTEMS, cluster.systems),
             NOTIFICATION_CHANNELS.kind: (NOTIFICATION_CHANNELS, cluster.notification_channels),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 from tieline_api import cursors, errors
 from tieline_api.auth.permissions import Permission, permission
@@ -125,7 +126,7 @@ async def list_changes(call: Call[rest.ChangesQuery, None]) -> Reply[rest.Change
     newest = sorted(known, key=lambda one: updated_at(one[1]), reverse=True)[: query.first]
     at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def read(cache: Informer, obj: Object) -> list[rest.Change]:
+    async def read(cache: Informer[Any], obj: Object) -> list[rest.Change]:
         async with at_once:
             try:
                 live = await call.platform.kube.get(cache.resource, obj["metadata"]["name"], call.namespace)
@@ -149,7 +150,7 @@ async def _events(call: Call[rest.ChangesQuery, None], objects: dict[str, Object
     ]
 
 
-def _changed_by_people(cluster: ClusterCache) -> tuple[Informer, ...]:
+def _changed_by_people(cluster: ClusterCache) -> tuple[Informer[Any], ...]:
     return (
         cluster.systems,
         cluster.connectors,
@@ -160,7 +161,9 @@ def _changed_by_people(cluster: ClusterCache) -> tuple[Informer, ...]:
     )
 
 
-def _chosen(call: Call[rest.ChangesQuery, None], cache: Informer, identifier: str | None) -> Iterator[Object]:
+def _chosen(
+    call: Call[rest.ChangesQuery, None], cache: Informer[Any], identifier: str | None
+) -> Iterator[Object]:
     if identifier is None:
         yield from cache.list(call.namespace)
         return

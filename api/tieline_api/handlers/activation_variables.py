@@ -15,6 +15,7 @@ from tieline_api.use_cases import end_user_checks
 from tieline_api.views.activation_lookup import check_variables, environment_in_path, find_activation
 from tieline_core.identity.ids import static_activation_id
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ActivationObject
 
 _VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
 
@@ -93,7 +94,7 @@ async def _merge(
         await check_variables(call, environment.project, variables)
     merged: Object = {}
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ActivationObject, mine: Object) -> None:
         nonlocal merged
         before = live["spec"].get("variables") or {}
         for name in before.keys() & set(unset):

@@ -42,6 +42,12 @@ from tieline_api.views.end_users import sees_connection
 from tieline_core.identity.ids import child_id, object_id, object_name
 from tieline_core.kubernetes import KubeError, Unavailable
 from tieline_core.objects import Object
+from tieline_core.resources.objects import (
+    ActivationObject,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    EndUserObject,
+)
 
 ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
 ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
@@ -91,7 +97,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply[rest.Activa
     set_or_drop(spec, "connections", connections)
     set_or_drop(spec, "variables", body.dynamic_variables)
 
-    def change(_live: Object, mine: Object) -> None:
+    def change(_live: ActivationObject, mine: Object) -> None:
         kept = {item["connectionTemplate"]: item for item in mine["spec"].get("connections") or ()}
         kept.update({item["connectionTemplate"]: item for item in connections})
         set_or_drop(mine["spec"], "connections", list(kept.values()))
@@ -154,7 +160,7 @@ async def list_user_activations(call: Call[None, None]) -> Reply[rest.Activation
 
 
 async def _listed(
-    call: AnyCall, environment: EnvironmentRef, found: list[Object]
+    call: AnyCall, environment: EnvironmentRef, found: list[ActivationObject]
 ) -> Reply[rest.ActivationList]:
     verdicts = await verdicts_about(call, environment, found)
     shown = readable(found, lambda obj: activation_to_rest(call, environment, obj, verdicts))
@@ -164,7 +170,7 @@ async def _listed(
     )
 
 
-def _with_users(call: AnyCall, activations: Iterable[Object]) -> list[Object]:
+def _with_users(call: AnyCall, activations: Iterable[ActivationObject]) -> list[ActivationObject]:
     """Without those whose user does not exist (any more): every activation in a list has a user."""
     cluster = call.platform.cluster
     return [one for one in activations if cluster.referred(cluster.users, one, "endUserRef") is not None]
@@ -237,12 +243,12 @@ async def get_activation_connection(call: Call[None, None]) -> Reply[Connection]
 class _Wanted(NamedTuple):
     """A connection that an activation is to have for a template: one that is there, or a new one."""
 
-    template: Object
-    connection: Object | PlannedConnection
+    template: ConnectionTemplateObject
+    connection: ConnectionObject | PlannedConnection
 
 
 def _wanted(
-    call: Call[object, rest.ActivationCreate], environment: EnvironmentRef, user: Object
+    call: Call[object, rest.ActivationCreate], environment: EnvironmentRef, user: EndUserObject
 ) -> list[_Wanted]:
     """All that is asked for. ApiError where something of it cannot be; nothing has been written by then."""
     wanted: dict[str, _Wanted] = {}
@@ -258,7 +264,7 @@ def _wanted(
                     f"{path}.connection.externalId",
                     "is another user than the one who is activated: leave it out",
                 )
-            connection: Object | PlannedConnection = plan_connection(
+            connection: ConnectionObject | PlannedConnection = plan_connection(
                 call.platform,
                 given.connection,
                 organisation=call.organisation,
@@ -272,7 +278,9 @@ def _wanted(
     return list(wanted.values())
 
 
-def _found(connection: Object | PlannedConnection, created: CreatedConnections) -> Object | None:
+def _found(
+    connection: ConnectionObject | PlannedConnection, created: CreatedConnections
+) -> ConnectionObject | None:
     return (
         created.connections.get(connection.path) if isinstance(connection, PlannedConnection) else connection
     )
@@ -280,7 +288,7 @@ def _found(connection: Object | PlannedConnection, created: CreatedConnections) 
 
 def _dynamic_template(
     call: AnyCall, environment: EnvironmentRef, given: rest.GivenConnection, *, field: str
-) -> Object:
+) -> ConnectionTemplateObject:
     cluster = call.platform.cluster
     template = cluster.find(cluster.templates, call.namespace, given.connection_template_id)
     if template is None or not environment.holds(template):
@@ -291,8 +299,13 @@ def _dynamic_template(
 
 
 def _existing(
-    call: AnyCall, given: rest.GivenConnection, *, template: Object, user: Object, path: str
-) -> Object:
+    call: AnyCall,
+    given: rest.GivenConnection,
+    *,
+    template: ConnectionTemplateObject,
+    user: EndUserObject,
+    path: str,
+) -> ConnectionObject:
     cluster = call.platform.cluster
     found = cluster.find(cluster.connections, call.namespace, given.existing_connection_id or "")
     field = f"{path}.existingConnectionId"
@@ -308,14 +321,14 @@ def _existing(
 
 async def create_or_change(
     call: AnyCall,
-    obj: Object | None,
+    obj: ActivationObject | None,
     identifier: str,
     *,
     spec: Object,
-    change: Change,
+    change: Change[ActivationObject],
     if_match: str | None = None,
     prepare: Callable[[], Awaitable[None]] | None = None,
-) -> Object:
+) -> ActivationObject:
     """Changes the activation, or creates it; where another replica has just done so, changes that one.
 
     ``prepare`` is called after each computation of the change, before it is applied.

@@ -18,7 +18,8 @@ from tieline_api.use_cases.user_create import create_user
 from tieline_api.views.activation_lookup import EnvironmentRef, dynamic_templates, find_environment
 from tieline_core.identity.ids import format_time, new_id, object_id
 from tieline_core.kubernetes.resources import SECRETS
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
+from tieline_core.resources.objects import EndUserObject, SystemObject
 from tieline_protocol.url_inputs import url_inputs
 
 logger = logging.getLogger(__name__)
@@ -154,12 +155,12 @@ def _check_templates(call: Call[None, rest.ConnectSessionCreate], environment: E
             )
 
 
-def _check_connection(call: Call[None, rest.ConnectSessionCreate], user: Object) -> None:
+def _check_connection(call: Call[None, rest.ConnectSessionCreate], user: EndUserObject) -> None:
     if call.body.connection is None:
         return
     cluster = call.platform.cluster
     found = cluster.find(cluster.connections, call.namespace, call.body.connection)
-    if found is None or (found["spec"].get("endUserRef") or {}).get("name") != user["metadata"]["name"]:
+    if found is None or found["spec"].get("endUserRef", {}).get("name") != user["metadata"]["name"]:
         raise errors.invalid("connection", "is no connection of the user: correct the id, or leave it out")
 
 
@@ -181,7 +182,7 @@ def _check_variables(call: Call[None, rest.ConnectSessionCreate], environment: E
             raise errors.invalid(f"inputs[{index}]", _NO_INPUT)
 
 
-def _systems(call: Call[None, rest.ConnectSessionCreate], environment: EnvironmentRef) -> list[ObjectView]:
+def _systems(call: Call[None, rest.ConnectSessionCreate], environment: EnvironmentRef) -> list[SystemObject]:
     """The systems that a session is good for."""
     cluster, wanted = call.platform.cluster, set(call.body.templates)
     templates = [
@@ -203,7 +204,7 @@ def _check_room(call: Call[None, rest.ConnectSessionCreate]) -> None:
         )
 
 
-async def _user(call: Call[None, rest.ConnectSessionCreate]) -> Object:
+async def _user(call: Call[None, rest.ConnectSessionCreate]) -> EndUserObject:
     """The user with the external id, made where there is none. An id of a user does not stand for it here."""
     cluster, given = call.platform.cluster, call.body.user
     found = cluster.external_user(call.namespace, given.external_id)

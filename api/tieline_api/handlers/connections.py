@@ -22,7 +22,8 @@ from tieline_api.use_cases.user_create import resolve_user
 from tieline_api.views.connection_uses import is_used
 from tieline_api.views.connections import connection_reply, page_of_connections
 from tieline_api.views.credential_secrets import ends_before
-from tieline_core.objects import Object
+from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import ConnectionObject, ConnectionTemplateObject
 
 CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
 
@@ -129,10 +130,6 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply[re
             namespace=call.namespace,
             user=obj["spec"].get("endUserRef"),
         )
-    if body.credentials is not None and system is None:
-        raise errors.conflict(
-            "The connection's system does not exist: credentials cannot be checked against it"
-        )
     changed = await update_connection_object(
         platform,
         body,
@@ -183,7 +180,7 @@ async def link_connection(call: Call[None, rest.LinkBody]) -> Reply[Empty]:
     if template["spec"]["systemRef"] != obj["spec"]["systemRef"]:
         raise errors.invalid("connectionTemplateId", "is a template of another system than the connection's")
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ConnectionTemplateObject, mine: Object) -> None:
         if live["spec"].get("dynamic"):
             raise errors.invalid(
                 "connectionTemplateId",
@@ -215,8 +212,8 @@ async def unlink_connection(call: Call[None, rest.LinkBody]) -> Reply[None]:
     return Reply()
 
 
-async def _unlink(call: AnyCall, template: Object, connection: Object) -> None:
-    def change(live: Object, mine: Object) -> None:
+async def _unlink(call: AnyCall, template: ConnectionTemplateObject, connection: ConnectionObject) -> None:
+    def change(live: ConnectionTemplateObject, mine: Object) -> None:
         if not _refers(live, "connectionRef", connection):
             return
         refuse_removal(live, ("connectionRef",), what=f'The link of the template "{live["spec"]["name"]}"')
@@ -226,7 +223,7 @@ async def _unlink(call: AnyCall, template: Object, connection: Object) -> None:
     await call.platform.writer.change(templates, call.namespace, template["metadata"]["name"], change)
 
 
-def _chosen(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
+def _chosen(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows[ConnectionObject]:
     """The connections that the query asks for, in order."""
     rows = _of_system_and_user(call)
     cluster, unused, moment = call.platform.cluster, call.query.unused, call.query.expires_before
@@ -237,7 +234,7 @@ def _chosen(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
     return rows
 
 
-def _of_system_and_user(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
+def _of_system_and_user(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows[ConnectionObject]:
     """The connections of the query's system and user, in order; none of those that are not there."""
     cluster, query, namespace = call.platform.cluster, call.query, call.namespace
     system = (
@@ -256,14 +253,14 @@ def _of_system_and_user(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists
     return cluster.ordered.connections.rows(namespace, search=query.search)
 
 
-def _refers(obj: Object, field: str, target: Object) -> bool:
+def _refers(obj: ObjectView, field: str, target: ObjectView) -> bool:
     return bool((obj["spec"].get(field) or {}).get("name") == target["metadata"]["name"])
 
 
-def _reply(call: AnyCall, obj: Object) -> Reply[rest.Connection]:
+def _reply(call: AnyCall, obj: ConnectionObject) -> Reply[rest.Connection]:
     cluster = call.platform.cluster
     body = connection_reply(call, obj)
-    held = [token_secret_of(cluster, obj, item) for item in obj["spec"].get("credentials") or ()]
+    held = [token_secret_of(cluster, obj, item["id"]) for item in obj["spec"].get("credentials") or ()]
     values = [cluster.secrets.get(call.namespace, name) for name in sorted(secret_references(obj))]
     return Reply(
         body=body, etag=etag(obj, cluster.referred(cluster.systems, obj, "systemRef"), *held, *values)

@@ -24,6 +24,7 @@ from tieline_core.connectors.packing import Map, array_of, head_of
 from tieline_core.connectors.storage import RESERVED, version_id
 from tieline_core.identity.ids import parse_id
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectorObject, ConnectorVersionObject
 from tieline_core.severity import Severity
 
 IMPORT = "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import"
@@ -89,7 +90,7 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply[res
     return Reply(parts=await _whole(call, connector, version, head, maps))
 
 
-async def _created(call: Call[None, rest.ImportMetadata], identifier: str, head: Object) -> Object:
+async def _created(call: Call[None, rest.ImportMetadata], identifier: str, head: Object) -> ConnectorObject:
     platform = call.platform
     spec = convert.new_connector_spec(head, call.body.name)
     try:
@@ -105,7 +106,7 @@ async def _created(call: Call[None, rest.ImportMetadata], identifier: str, head:
 
 
 async def _whole(
-    call: AnyCall, connector: Object, version: Object, head: Object, maps: list[Map]
+    call: AnyCall, connector: ConnectorObject, version: ConnectorVersionObject, head: Object, maps: list[Map]
 ) -> list[bytes]:
     """The import result, put together from the items as they are stored: no model is made of 20,000 actions."""
     shown = convert.connector_to_rest(

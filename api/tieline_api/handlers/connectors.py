@@ -20,7 +20,7 @@ from tieline_api.views.connector_lookup import (
 )
 from tieline_core.connectors import version_order
 from tieline_core.identity.ids import object_id, parse_id
-from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectorObject
 
 _ALL = 1_000_000
 _READ = permission("get", "connectorversions")
@@ -201,7 +201,7 @@ def _number(name: str, cursor: str, version: str) -> int:
     return int(number)
 
 
-async def _connector(call: AnyCall, obj: Object) -> rest.Connector:
+async def _connector(call: AnyCall, obj: ConnectorObject) -> rest.Connector:
     versions = versions_of(call, obj)
     shown = convert.default_of(obj, versions)
     head = await call.platform.connectors.head(shown) if shown else None

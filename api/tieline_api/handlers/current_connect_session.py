@@ -29,7 +29,7 @@ from tieline_api.views.connections import connection_reply
 from tieline_api.views.status_overlay import system_with_findings
 from tieline_core.identity.ids import format_time, object_id
 from tieline_core.kubernetes.resources import SECRETS
-from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import ConnectionObject, ConnectionTemplateObject, SystemObject
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ async def get_current_session(call: Call[None, None]) -> Reply[rest.CurrentConne
         organisation_id=call.organisation.id,
         user=rest.SessionUser(
             external_id=session.external_id,
-            display_name=(reach.user or {}).get("spec", {}).get("displayName", ""),
+            display_name=reach.user["spec"].get("displayName", "") if reach.user else "",
         ),
         project=rest.Named(id=object_id(project), name=project["spec"]["name"]),
         environment=rest.Named(id=environment.id, name=environment.name),
@@ -129,14 +129,14 @@ def _require(call: Call[None, None]) -> tuple[Call[None, None], ConnectSession, 
 
 def _offered(
     call: Call[None, None], environment: EnvironmentRef, reach: EndUserReach
-) -> list[tuple[Object, ObjectView]]:
+) -> list[tuple[ConnectionTemplateObject, SystemObject]]:
     """The templates that the user can connect, each with its system."""
     cluster = call.platform.cluster
     found = [one for one in dynamic_templates(call, environment) if reach.has_template(one)]
     if reach.scope.connection:
         again = cluster.find(cluster.connections, call.namespace, reach.scope.connection)
-        system = again["spec"]["systemRef"] if again else None
-        found = [one for one in found if one["spec"]["systemRef"] == system]
+        reference = again["spec"]["systemRef"] if again else None
+        found = [one for one in found if one["spec"]["systemRef"] == reference]
     return [
         (one, system_with_findings(cluster, system))
         for one in found
@@ -145,13 +145,13 @@ def _offered(
 
 
 def _with_inputs_to_ask(
-    template: ConnectionTemplate, reach: EndUserReach, system: ObjectView
+    template: ConnectionTemplate, reach: EndUserReach, system: SystemObject
 ) -> ConnectionTemplate:
     asked = [one for one in template.inputs or () if may_set(reach.scope, system, one.name)]
     return template.model_copy(update={"inputs": asked or None})
 
 
-def _shown_variables(session: ConnectSession, systems: Sequence[ObjectView]) -> list[rest.ShownVariable]:
+def _shown_variables(session: ConnectSession, systems: Sequence[SystemObject]) -> list[rest.ShownVariable]:
     """What the application has set, of the inputs of these systems, and does not hide."""
     values = {one.name: one.value for one in session.variables if not one.hidden}
     return [
@@ -168,7 +168,7 @@ def _shown_variables(session: ConnectSession, systems: Sequence[ObjectView]) -> 
     ]
 
 
-def _named(system: ObjectView) -> rest.SessionSystem:
+def _named(system: SystemObject) -> rest.SessionSystem:
     spec = system["spec"]
     key, found = credential_help(spec)
     return rest.SessionSystem(
@@ -182,7 +182,7 @@ def _named(system: ObjectView) -> rest.SessionSystem:
 
 def _connections(call: Call[None, None], reach: EndUserReach) -> list[Connection]:
     cluster = call.platform.cluster
-    found: Sequence[Object] = (
+    found: Sequence[ConnectionObject] = (
         cluster.referring(cluster.connections, "user", call.namespace, reach.user["metadata"]["name"])
         if reach.user
         else []

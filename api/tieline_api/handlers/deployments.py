@@ -45,7 +45,8 @@ from tieline_api.views.project_lookup import (
 )
 from tieline_api.views.quotas import require_place
 from tieline_core.identity.ids import new_id, object_id, object_name
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
+from tieline_core.resources.objects import ProjectObject
 
 VERSIONS = f"{PROJECT}/versions"
 _DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversions"))
@@ -86,7 +87,7 @@ async def put_files(call: Call[None, rest.FilesBody]) -> Reply[rest.CurrentFiles
     references = await platform.files.store(obj, dict(files))
     labels = call.body.labels
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         set_files(live, mine, references=references, labels=labels)
 
     changed = await change_project(call, obj, change)
@@ -112,7 +113,7 @@ async def patch_files(call: Call[None, rest.FilesPatch]) -> Reply[None]:
     if len(given) != len(body.files):
         raise errors.invalid("files", "name a file twice: send each file once")
     refuse_names([(path, b"") for path, content in given.items() if content is not None], {})
-    states: list[tuple[Object, Object]] = []
+    states: list[tuple[ProjectObject, Object]] = []
 
     async def merge() -> None:
         live, mine = states[-1]
@@ -198,7 +199,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply[rest.Pr
     name = object_name(identifier)
     note = deploy_note(name, call.caller.username, body, described=body.version_description or "")
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         if body.files is not None:
             set_files(live, mine, references=references, labels=labels)
         elif body.labels is not None:
@@ -238,7 +239,7 @@ async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply[rest.Project]:
     obj = require_project(call)
     environment = environment_by_name_or_id(obj, call.query.environment)
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         set_environment(live, mine, environment, suspended=True)
 
     changed = await change_project(call, obj, change)
@@ -308,14 +309,14 @@ async def deploy_version(call: Call[rest.DeployQuery, rest.DeployReason]) -> Rep
     name = version["metadata"]["name"]
     note = deploy_note(name, call.caller.username, call.body)
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         set_environment(live, mine, environment, version=name, suspended=False, deployNote=note)
 
     return await _deployed(call, await change_project(call, obj, change), environment, warnings)
 
 
 def _candidate(
-    call: AnyCall, project: ObjectView, environment: str, files: Pairs, labels: Mapping[str, str]
+    call: AnyCall, project: ProjectObject, environment: str, files: Pairs, labels: Mapping[str, str]
 ) -> DeployCandidate:
     return DeployCandidate(
         organisation=call.organisation.id,
@@ -327,7 +328,7 @@ def _candidate(
 
 
 async def _deployed(
-    call: Call[rest.DeployQuery, object], project: Object, environment: str, warnings: tuple[str, ...]
+    call: Call[rest.DeployQuery, object], project: ProjectObject, environment: str, warnings: tuple[str, ...]
 ) -> Reply[rest.Project]:
     """The project; with ``wait`` once the rollout has ended."""
     seconds = call.query.wait

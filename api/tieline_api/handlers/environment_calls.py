@@ -12,7 +12,7 @@ from tieline_api.http.request_body import member_text
 from tieline_api.schemas import environments as rest
 from tieline_api.views.project_lookup import require_environment, require_project, versions_of
 from tieline_core.identity.names import workload_name
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject
 
 OPERATIONS = Operations("Environments")
 
@@ -52,7 +52,7 @@ async def call_environment(call: Call[rest.CallQuery, rest.WebhookCall]) -> Repl
     return Reply(body=answer_to_rest(answer, as_text=body.body_encoding == "text"))
 
 
-def _require_serving(call: AnyCall, project: ObjectView, name: str) -> None:
+def _require_serving(call: AnyCall, project: ProjectObject, name: str) -> None:
     """ApiError 409 where nothing can answer: a draft, or a suspended environment."""
     item = convert.environment_item(project, name)
     status = convert.environment_status(project, name)

@@ -15,6 +15,7 @@ from tieline_api.views.project_lookup import change_project
 from tieline_api.views.status_overlay import secret_facts
 from tieline_core.credentials.validation.variable_findings import variable_problem
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ProjectObject
 
 OPERATIONS = Operations("Environments")
 
@@ -54,7 +55,7 @@ async def update_config(call: Call[None, rest.EnvironmentConfigUpdate]) -> Reply
         if len({one.name for one in body.env}) != len(body.env):
             raise errors.invalid("env", "has a name twice: give each name once")
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         set_runtime(live, mine, environment.name, changes)
 
     changed = await change_project(call, environment.project, change)

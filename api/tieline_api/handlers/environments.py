@@ -1,6 +1,7 @@
 """Environments of a project: creating, copying, promoting and deleting them."""
 
 from dataclasses import replace
+from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
@@ -27,7 +28,15 @@ from tieline_api.views.project_lookup import (
 )
 from tieline_api.views.quotas import require_place
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
-from tieline_core.objects import Object, ObjectView
+from tieline_core.kubernetes import Informer
+from tieline_core.objects import Object
+from tieline_core.resources.objects import (
+    ActivationObject,
+    PartialEnvironmentSpecDict,
+    PartialEnvironmentStatusDict,
+    ProjectObject,
+    ProjectVersionObject,
+)
 
 ENVIRONMENTS = f"{PROJECT}/environments"
 ENVIRONMENT = f"{ENVIRONMENTS}/{{environment_id}}"
@@ -52,7 +61,7 @@ async def create_environment(call: Call[None, rest.EnvironmentCreate]) -> Reply[
     """Creates a draft environment. A project has at most 20."""
     name = call.body.name
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         add_environment(live, mine, name)
 
     return await project_reply(call.platform, await change_project(call, require_project(call), change))
@@ -72,12 +81,13 @@ async def delete_environment(call: Call[None, None]) -> Reply[Project]:
     obj = require_project(call)
     name = require_environment(obj, identifier=call.path["environment_id"])
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         remove_environment(live, mine, name)
 
     async def delete_parts() -> None:
         cluster = platform.cluster
-        for cache in (cluster.activations, cluster.templates, cluster.notifications):
+        caches: tuple[Informer[Any], ...] = (cluster.activations, cluster.templates, cluster.notifications)
+        for cache in caches:
             found = await cluster.referring_now(cache, "projectRef", call.namespace, obj["metadata"]["name"])
             for one in found:
                 if one["spec"]["environment"] == name:
@@ -112,7 +122,7 @@ async def clone_environment(call: Call[None, rest.EnvironmentClone]) -> Reply[Pr
     if variables:
         await check_variables(call, obj, variables, field="copyStaticUserVariables")
 
-    def add(live: Object, mine: Object) -> None:
+    def add(live: ProjectObject, mine: Object) -> None:
         copied = next((one for one in convert.environment_items(live) if one["name"] == old), None)
         if copied is None:
             raise errors.conflict(f'The environment "{old}" was removed meanwhile')
@@ -164,7 +174,7 @@ async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) ->
     name = version["metadata"]["name"]
     note = deploy_note(name, call.caller.username, body, described=f"promoted from {source}")
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         set_environment(live, mine, target, version=name, suspended=False, deployNote=note)
 
     changed = await change_project(call, obj, change)
@@ -174,8 +184,8 @@ async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) ->
 
 
 def _version_to_promote(
-    call: Call[object, rest.EnvironmentSync], project: ObjectView, source: str
-) -> ObjectView:
+    call: Call[object, rest.EnvironmentSync], project: ProjectObject, source: str
+) -> ProjectVersionObject:
     """The version that was deployed to an environment last; ApiError 409 unless it serves there, or with ``force``."""
     item = convert.environment_item(project, source)
     status = convert.environment_status(project, source)
@@ -191,7 +201,12 @@ def _version_to_promote(
     return version
 
 
-def _instead(project: ObjectView, item: ObjectView, status: ObjectView, call: AnyCall) -> str:
+def _instead(
+    project: ProjectObject,
+    item: PartialEnvironmentSpecDict,
+    status: PartialEnvironmentStatusDict,
+    call: AnyCall,
+) -> str:
     """What an environment does instead of serving the version that was deployed to it."""
     if item.get("suspended"):
         return "it is suspended"
@@ -204,21 +219,21 @@ def _instead(project: ObjectView, item: ObjectView, status: ObjectView, call: An
     return f"{serving}; rollout: {state}{reason}"
 
 
-async def _set_variables(call: AnyCall, project: ObjectView, environment: str, variables: Object) -> None:
+async def _set_variables(call: AnyCall, project: ProjectObject, environment: str, variables: Object) -> None:
     """Sets the variables of the static activation of a new environment."""
     name = project["metadata"]["name"]
     there = call.platform.cluster.static_activation(call.namespace, name, environment)
     identifier = static_activation_id(environment_id(object_id(project), environment))
     spec = {"projectRef": {"name": name}, "environment": environment, "variables": variables}
 
-    def change(_live: Object, mine: Object) -> None:
+    def change(_live: ActivationObject, mine: Object) -> None:
         mine["spec"]["variables"] = variables
 
     await create_or_change(call, there, identifier, spec=spec, change=change)
 
 
-async def _remove(call: AnyCall, project: ObjectView, name: str) -> None:
-    def change(live: Object, mine: Object) -> None:
+async def _remove(call: AnyCall, project: ProjectObject, name: str) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         remove_environment(live, mine, name)
 
     await change_project(call, project, change)

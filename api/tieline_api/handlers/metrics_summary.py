@@ -12,7 +12,7 @@ from tieline_api.http.operation import ORGANISATION, Call, Operations, Reply
 from tieline_api.runs.tally import BEFORE, Tally, Totals, Windows, current
 from tieline_api.schemas import metrics_summary as rest
 from tieline_core.identity.ids import environment_id, object_id
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject
 from tieline_core.resources.projects import EnvironmentState
 
 _SECOND = 1_000_000_000
@@ -65,7 +65,7 @@ async def _summary(call: Call[rest.MetricsSummaryQuery, None]) -> tuple[rest.Met
     return summary, found
 
 
-def _of_project(project: ObjectView, found: Tally) -> rest.ProjectMetrics:
+def _of_project(project: ProjectObject, found: Tally) -> rest.ProjectMetrics:
     ids = [environment_id(object_id(project), one["name"]) for one in environment_items(project)]
     none = Totals()
     now = sum((found.within.get(one, none) for one in ids), none)
@@ -85,15 +85,17 @@ def _windows(query: rest.MetricsSummaryQuery) -> Windows:
     return Windows(start=max(start, 0), end=end, buckets=query.buckets or 1)
 
 
-def _deployed(projects: Iterable[ObjectView], windows: Windows) -> rest.Comparison:
+def _deployed(projects: Iterable[ProjectObject], windows: Windows) -> rest.Comparison:
     since = [found for project in projects if (found := _running_since(project)) is not None]
     return rest.Comparison(current=len(since), past=sum(moment < windows.start for moment in since))
 
 
-def _running_since(project: ObjectView) -> int | None:
+def _running_since(project: ProjectObject) -> int | None:
     """When the oldest of a project's running environments came into being (nanoseconds); None without one."""
     seen = [environment_status(project, one["name"]) for one in environment_items(project)]
-    created = [in_utc(one.get("createdAt")) for one in seen if one.get("status") == EnvironmentState.RUNNING]
+    created = [
+        in_utc(one.get("createdAt")) for one in seen if one.get("status") == EnvironmentState.RUNNING.value
+    ]
     return min((int(one.timestamp()) * _SECOND for one in created if one is not None), default=None)
 
 

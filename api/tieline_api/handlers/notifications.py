@@ -17,8 +17,9 @@ from tieline_api.schemas import notifications as rest
 from tieline_api.schemas.base import PageQuery
 from tieline_api.views.project_lookup import require_environment, require_of_project, require_project
 from tieline_core.identity.ids import new_id, object_id, object_name
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
 from tieline_core.resources.notification_channels import TEST_ANNOTATION
+from tieline_core.resources.objects import NotificationChannelObject, NotificationObject, ProjectObject
 
 CHANNELS = f"{ORGANISATION}/notification_channels"
 NOTIFICATIONS = f"{PROJECT}/notifications"
@@ -93,7 +94,7 @@ async def update_channel(call: Call[None, rest.NotificationChannelUpdate]) -> Re
     before: set[str] = set()
     sent: list[str] = []
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: NotificationChannelObject, mine: Object) -> None:
         before.update(secret_references(live))
         values, references = convert.change_channel(live, mine, body, name)
         secrets[:] = [PlannedSecret(part=_PART, values=values, name=name)] if values else []
@@ -153,7 +154,7 @@ async def test_channel(call: Call[None, None]) -> Reply[rest.NotificationChannel
     obj = cluster.require(cluster.notification_channels, call.namespace, call.path["channel_id"])
     identifier = new_id()
 
-    def change(_live: Object, mine: Object) -> None:
+    def change(_live: NotificationChannelObject, mine: Object) -> None:
         mine["metadata"].setdefault("annotations", {})[TEST_ANNOTATION] = identifier
 
     changed = await call.platform.writer.change(
@@ -218,7 +219,7 @@ async def update_notification(call: Call[None, rest.NotificationUpdate]) -> Repl
     obj = require_of_project(call, cluster.notifications, project, call.path["notification_id"])
     channel = _channel(call, body.channel_id) if body.channel_id is not None else None
 
-    def change(_live: Object, mine: Object) -> None:
+    def change(_live: NotificationObject, mine: Object) -> None:
         convert.change_notification(mine, body, channel)
 
     changed = await call.platform.writer.change(
@@ -243,7 +244,7 @@ async def delete_notification(call: Call[None, None]) -> Reply[None]:
     return Reply()
 
 
-def _channel(call: AnyCall, identifier: str) -> ObjectView:
+def _channel(call: AnyCall, identifier: str) -> NotificationChannelObject:
     cluster = call.platform.cluster
     channel = cluster.find(cluster.notification_channels, call.namespace, identifier)
     if channel is None:
@@ -251,7 +252,7 @@ def _channel(call: AnyCall, identifier: str) -> ObjectView:
     return channel
 
 
-def _shown(call: AnyCall, obj: Object, project: Object) -> rest.Notification:
+def _shown(call: AnyCall, obj: NotificationObject, project: ProjectObject) -> rest.Notification:
     cluster = call.platform.cluster
     channel = cluster.referred(cluster.notification_channels, obj, "channelRef")
     return convert.notification_to_rest(obj, project=project, channel=channel)

@@ -11,7 +11,7 @@ from tieline_api.page_tokens import refused_cursor, seal, unseal
 from tieline_api.schemas import connectors as rest
 from tieline_api.views.connector_lookup import versions_of
 from tieline_core.identity.ids import object_id, parse_id
-from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectorObject, ConnectorVersionObject
 
 _KIND = "operations"
 _AT_ONCE = 8
@@ -26,7 +26,9 @@ OPERATIONS = Operations("Connectors")
 class _Hits:
     """The operations of one connector's default version that a search finds."""
 
-    def __init__(self, connector: Object, version: Object, numbers: list[int]) -> None:
+    def __init__(
+        self, connector: ConnectorObject, version: ConnectorVersionObject, numbers: list[int]
+    ) -> None:
         self.connector = connector
         self.version = version
         self.numbers = numbers

@@ -13,6 +13,7 @@ from tieline_api.schemas import project_logs as rest
 from tieline_api.views.project_lookup import require_environment, require_project
 from tieline_core.identity.ids import environment_id, object_id, parse_time
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject, ProjectVersionObject
 
 _MISSING = "-"
 """No version has this name: an environment that was never deployed has no latest one."""
@@ -85,7 +86,7 @@ def _entry(entry: Entry) -> rest.LogEntry:
     )
 
 
-def _findings(call: AnyCall, project: ObjectView, *, latest: bool) -> list[Line]:
+def _findings(call: AnyCall, project: ProjectObject, *, latest: bool) -> list[Line]:
     """The findings of the project's versions as lines of their times."""
     cluster = call.platform.cluster
     versions = cluster.referring(cluster.versions, "project", call.namespace, project["metadata"]["name"])
@@ -103,7 +104,7 @@ def _findings(call: AnyCall, project: ObjectView, *, latest: bool) -> list[Line]
     ]
 
 
-def _finding(version: ObjectView, finding: ObjectView) -> str:
+def _finding(version: ProjectVersionObject, finding: ObjectView) -> str:
     location = ":".join(str(finding[part]) for part in ("filename", "line") if finding.get(part))
     fields = {
         "versionId": object_id(version),

@@ -1,6 +1,7 @@
 """Operations on projects as records."""
 
 from functools import partial
+from typing import Any
 
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import projects as convert
@@ -10,7 +11,9 @@ from tieline_api.schemas import projects as rest
 from tieline_api.use_cases.project_copy import copy_project
 from tieline_api.views.project_lookup import change_project, project_reply, require_project, versions_of
 from tieline_core.identity.ids import new_id
+from tieline_core.kubernetes import Informer
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ProjectObject
 
 PROJECT = f"{ORGANISATION}/projects/{{project_id}}"
 
@@ -84,7 +87,7 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply[rest.Pro
     """Updates name and settings. Files and running environments stay as they are."""
     body = call.body
 
-    def change(_live: Object, mine: Object) -> None:
+    def change(_live: ProjectObject, mine: Object) -> None:
         if body.name is not None:
             mine["spec"]["name"] = body.name
         given = body.settings.model_dump(by_alias=True, exclude_none=True) if body.settings else {}
@@ -109,7 +112,8 @@ async def delete_project(call: Call[None, None]) -> Reply[None]:
     cluster = platform.cluster
     obj = require_project(call)
     name = obj["metadata"]["name"]
-    for cache in (cluster.activations, cluster.templates, cluster.notifications):
+    caches: tuple[Informer[Any], ...] = (cluster.activations, cluster.templates, cluster.notifications)
+    for cache in caches:
         for one in await cluster.referring_now(cache, "projectRef", call.namespace, name):
             await platform.writer.delete_if_ours(cache, one)
     await platform.writer.delete(cluster.projects, obj)

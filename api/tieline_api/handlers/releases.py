@@ -14,7 +14,7 @@ from tieline_api.schemas import releases as rest
 from tieline_api.schemas.versions import VersionDiff
 from tieline_api.views.project_lookup import require_environment, require_project, versions_of
 from tieline_core.identity.ids import environment_id, object_id, parse_time
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject
 
 RELEASES = f"{ENVIRONMENT}/releases"
 _MOST_DIGITS = 10
@@ -73,7 +73,7 @@ async def get_release(call: Call[None, None]) -> Reply[rest.ReleaseDetail]:
     return Reply(body=body, warnings=warnings)
 
 
-def _environment(call: AnyCall) -> tuple[ObjectView, str]:
+def _environment(call: AnyCall) -> tuple[ProjectObject, str]:
     project = require_project(call)
     return project, require_environment(project, identifier=call.path["environment_id"])
 
@@ -85,7 +85,7 @@ def _place(found: EnvironmentReleases, text: str) -> int | None:
 
 
 async def _releases(
-    call: AnyCall, project: ObjectView, name: str
+    call: AnyCall, project: ProjectObject, name: str
 ) -> tuple[EnvironmentReleases, tuple[str, ...]]:
     """The releases with the numbers of their runs, and warnings."""
     status = projects_to_rest.environment_status(project, name)

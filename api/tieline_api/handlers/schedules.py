@@ -16,6 +16,7 @@ from tieline_api.views.project_lookup import change_project, set_environment
 from tieline_api.views.schedule_lookup import SCHEDULER, SCHEDULERS, SchedulesOfEnvironment
 from tieline_core.identity.ids import new_id
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ProjectObject
 from tieline_core.resources.projects import MAX_PAUSED_SCHEDULES
 
 _AT_ONCE = 8
@@ -104,7 +105,7 @@ async def update_scheduler(call: Call[None, rest.SchedulerUpdate]) -> Reply[rest
     known = {one.name for one in await place.registered()}
     environment, name = place.environment.name, schedule.name
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         paused = set(paused_schedules(live, environment))
         if call.body.paused == (name in paused):
             return

@@ -1,5 +1,7 @@
 """Operations on systems and their auth schemes."""
 
+from typing import cast
+
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.auth.secret_access import merged, secrets_sent
@@ -19,6 +21,7 @@ from tieline_api.views.status_overlay import system_with_findings
 from tieline_api.views.system_connectors import connector_reference, system_shown
 from tieline_core.identity.ids import new_id, object_id, object_name
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectionObject, ConnectionTemplateObject, SystemObject
 from tieline_core.systems import filled, is_from_connector
 
 SYSTEM = f"{ORGANISATION}/systems/{{system_id}}"
@@ -106,7 +109,7 @@ async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply[rest.Syste
     if call.body.connector_ref is not None:
         changes["connectorRef"] = connector_reference(call, call.body.connector_ref)
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: SystemObject, mine: Object) -> None:
         for field, value in changes.items():
             if not value and field in live["spec"]:
                 refuse_removal(live, (field,), what=f"The field {field}")
@@ -122,10 +125,10 @@ async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply[rest.Syste
     changed = await call.platform.writer.change(
         cluster.systems, call.namespace, name, change, if_match=call.if_match
     )
-    return _system(call, filled(changed))
+    return _system(call, cast("SystemObject", filled(cast("Object", changed))))
 
 
-def _change_inputs(live: Object, mine: Object, body: rest.SystemUpdate) -> None:
+def _change_inputs(live: SystemObject, mine: Object, body: rest.SystemUpdate) -> None:
     """Sets all inputs. ApiError 409 where others own one that is to go."""
     if body.inputs is None:
         return
@@ -154,8 +157,14 @@ async def delete_system(call: Call[None, None]) -> Reply[None]:
     name = obj["metadata"]["name"]
     users = [
         (f'{word} "{user["spec"]["name"]}"', _distinction(call, user))
-        for word, cache in (("template", cluster.templates), ("connection", cluster.connections))
-        for user in await cluster.referring_now(cache, "systemRef", call.namespace, name)
+        for word, found in (
+            ("template", await cluster.referring_now(cluster.templates, "systemRef", call.namespace, name)),
+            (
+                "connection",
+                await cluster.referring_now(cluster.connections, "systemRef", call.namespace, name),
+            ),
+        )
+        for user in found
     ]
     if users:
         shown = [f"{user} ({distinction})" for user, distinction in users[:50]]
@@ -169,11 +178,12 @@ async def delete_system(call: Call[None, None]) -> Reply[None]:
     return Reply()
 
 
-def _distinction(call: AnyCall, user: Object) -> str:
+def _distinction(call: AnyCall, user: ConnectionTemplateObject | ConnectionObject) -> str:
     """What tells a template or connection from others of its name: its environment, and its id."""
-    identifier, spec = f"id {object_id(user)}", user["spec"]
-    if "environment" not in spec:
+    identifier = f"id {object_id(user)}"
+    if user["kind"] == "Connection":
         return identifier
+    spec = user["spec"]
     cluster = call.platform.cluster
     project = cluster.projects.get(call.namespace, spec["projectRef"]["name"])
     shown = project["spec"]["name"] if project else spec["projectRef"]["name"]
@@ -205,7 +215,7 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply[AuthSchem
     before: set[str] = set()
     sent: list[str] = []
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: SystemObject, mine: Object) -> None:
         before.update(secret_references(live))
         items = mine["spec"].setdefault("authSchemeConfigs", [])
         stored = next((item for item in items if item["id"] == identifier), None)
@@ -252,7 +262,7 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply[None]:
     name = obj["metadata"]["name"]
     removed: list[str] = []
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: SystemObject, mine: Object) -> None:
         item = convert.auth_scheme_item(live, identifier)
         if item is None and is_from_connector(live, identifier):
             raise errors.conflict(
@@ -297,6 +307,6 @@ def _refuse_duplicates(configs: list[AuthSchemeConfig]) -> None:
         seen.add(config.id)
 
 
-def _system(call: AnyCall, obj: Object) -> Reply[rest.System]:
+def _system(call: AnyCall, obj: SystemObject) -> Reply[rest.System]:
     body = system_shown(call.platform.cluster, obj, organisation=call.organisation.id)
     return Reply(body=body, etag=etag(obj))

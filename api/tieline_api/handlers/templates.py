@@ -19,6 +19,7 @@ from tieline_api.views.project_lookup import require_environment, require_of_pro
 from tieline_api.views.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectionTemplateObject, ProjectObject, SystemObject
 
 TEMPLATES = f"{PROJECT}/connection-templates"
 TEMPLATE = f"{TEMPLATES}/{{template_id}}"
@@ -132,7 +133,7 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply[rest.C
     offered = list(dict.fromkeys(body.auth_scheme_config_ids or ()))
     _refuse_unknown_schemes(cluster, template, offered)
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ConnectionTemplateObject, mine: Object) -> None:
         if body.name is not None:
             mine["spec"]["name"] = body.name
         if body.dynamic is not None:
@@ -204,7 +205,7 @@ async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply[None]:
     )
 
 
-async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object]:
+async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[ConnectionTemplateObject, SystemObject]:
     cluster, body = call.platform.cluster, call.body
     project = require_project(call)
     environment = require_environment(
@@ -230,7 +231,9 @@ async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object
     return template, system
 
 
-def _shown(call: AnyCall, template: Object, system: Object) -> rest.ConnectionTemplate:
+def _shown(
+    call: AnyCall, template: ConnectionTemplateObject, system: SystemObject
+) -> rest.ConnectionTemplate:
     cluster = call.platform.cluster
     judged = system_with_findings(cluster, system)
     static = not template["spec"].get("dynamic")
@@ -238,7 +241,9 @@ def _shown(call: AnyCall, template: Object, system: Object) -> rest.ConnectionTe
     return template_to_rest(template, judged, organisation=call.organisation.id, connection=linked)
 
 
-def _refuse_unknown_schemes(cluster: ClusterCache, template: Object, offered: list[str]) -> None:
+def _refuse_unknown_schemes(
+    cluster: ClusterCache, template: ConnectionTemplateObject, offered: list[str]
+) -> None:
     if not offered:
         return
     known = {item["id"] for item in auth_scheme_items(_system_of(cluster, template))}
@@ -249,11 +254,11 @@ def _refuse_unknown_schemes(cluster: ClusterCache, template: Object, offered: li
             )
 
 
-def _require_template(call: AnyCall, project: Object) -> Object:
+def _require_template(call: AnyCall, project: ProjectObject) -> ConnectionTemplateObject:
     return require_of_project(call, call.platform.cluster.templates, project, call.path["template_id"])
 
 
-def _templates(call: AnyCall, env_id: str | None) -> list[Object]:
+def _templates(call: AnyCall, env_id: str | None) -> list[ConnectionTemplateObject]:
     cluster = call.platform.cluster
     project = require_project(call)
     if env_id:
@@ -263,20 +268,22 @@ def _templates(call: AnyCall, env_id: str | None) -> list[Object]:
     return found if call.reach is None else [one for one in found if call.reach.has_template(one)]
 
 
-def _in_environment(cluster: ClusterCache, project: Object, environment: str) -> list[Object]:
+def _in_environment(
+    cluster: ClusterCache, project: ProjectObject, environment: str
+) -> list[ConnectionTemplateObject]:
     metadata = project["metadata"]
     return cluster.referring(
         cluster.templates, "environment", metadata["namespace"], metadata["name"], environment
     )
 
 
-def _system_of(cluster: ClusterCache, template: Object) -> Object:
+def _system_of(cluster: ClusterCache, template: ConnectionTemplateObject) -> SystemObject:
     system = cluster.referred(cluster.systems, template, "systemRef")
     if system is None:
         raise errors.conflict("The template's system does not exist: create it first")
     return system
 
 
-def _refuse_taken_name(cluster: ClusterCache, project: Object, environment: str, name: str) -> None:
+def _refuse_taken_name(cluster: ClusterCache, project: ProjectObject, environment: str, name: str) -> None:
     if any(template["spec"]["name"] == name for template in _in_environment(cluster, project, environment)):
         raise errors.conflict(f'The environment has a template named "{name}" already: choose another name')

@@ -1,5 +1,7 @@
 """Operations on end users."""
 
+from typing import Any
+
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.cluster import indexes, sorted_lists
@@ -12,7 +14,8 @@ from tieline_api.schemas import users as rest
 from tieline_api.use_cases import end_user_checks
 from tieline_api.use_cases.user_create import create_user as store_user
 from tieline_api.views.activation_lookup import activations_at, find_environment
-from tieline_core.objects import Object
+from tieline_core.kubernetes import Informer
+from tieline_core.resources.objects import EndUserObject
 
 USERS = f"{ORGANISATION}/users"
 
@@ -83,14 +86,15 @@ async def delete_user(call: Call[None, None]) -> Reply[None]:
     platform, cluster = call.platform, call.platform.cluster
     obj = require_user(call, call.path["user_id"])
     name = obj["metadata"]["name"]
-    for cache in (cluster.activations, cluster.connections):
+    caches: tuple[Informer[Any], ...] = (cluster.activations, cluster.connections)
+    for cache in caches:
         for one in await cluster.referring_now(cache, "endUserRef", call.namespace, name):
             await platform.writer.delete_if_ours(cache, one)
     await platform.writer.delete(cluster.users, obj)
     return Reply()
 
 
-def require_user(call: AnyCall, identifier: str) -> Object:
+def require_user(call: AnyCall, identifier: str) -> EndUserObject:
     """The user with this id or external id."""
     found = call.platform.cluster.user(call.namespace, identifier)
     if found is None:
@@ -110,5 +114,5 @@ def _activated(call: AnyCall, environment: str | None) -> set[str]:
     return {row.obj["spec"]["endUserRef"]["name"] for row in activations_at(call, ref)}
 
 
-def _user(call: AnyCall, obj: Object) -> Reply[rest.EndUser]:
+def _user(call: AnyCall, obj: EndUserObject) -> Reply[rest.EndUser]:
     return Reply(body=user_to_rest(obj, organisation=call.organisation.id), etag=etag(obj))

@@ -21,6 +21,7 @@ from tieline_api.views.activation_lookup import verdict_or_429
 from tieline_api.views.project_lookup import change_project, require_project
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.objects import Object
+from tieline_core.resources.objects import ActivationObject, ProjectObject
 from tieline_protocol.schema_limits import MAX_BYTES
 
 VARIABLES = f"{PROJECT}/variables"
@@ -117,7 +118,7 @@ async def _write(call: AnyCall, compute: Callable[[Object], Object]) -> Reply[re
     before = require_project(call)
     new: Object = {}
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         nonlocal new
         old = _schema(live)
         new = compute(old)
@@ -134,7 +135,7 @@ async def _write(call: AnyCall, compute: Callable[[Object], Object]) -> Reply[re
     return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed), warnings=broken)
 
 
-async def _broken_by(call: AnyCall, before: Object, project: Object) -> tuple[str, ...]:
+async def _broken_by(call: AnyCall, before: ProjectObject, project: ProjectObject) -> tuple[str, ...]:
     """A warning when activations have values that no longer fit."""
     old, new = _schema(before), _schema(project)
     if old == new:
@@ -162,7 +163,7 @@ async def _broken_by(call: AnyCall, before: Object, project: Object) -> tuple[st
     return (f"{which} values that no longer fit (see variableErrors): code keeps the last ones that did",)
 
 
-def _activations(call: AnyCall, project: Object) -> list[Object]:
+def _activations(call: AnyCall, project: ProjectObject) -> list[ActivationObject]:
     """All activations of a project."""
     name, cache = project["metadata"]["name"], call.platform.cluster.activations
     environment_keys = [
@@ -175,5 +176,5 @@ def _activations(call: AnyCall, project: Object) -> list[Object]:
     ]
 
 
-def _schema(project: Object) -> Object:
+def _schema(project: ProjectObject) -> Object:
     return dict(project["spec"].get("dynamicVariablesSchema") or EMPTY_SCHEMA)

@@ -10,7 +10,7 @@ from tieline_api.schemas import versions as rest
 from tieline_api.use_cases.project_files_input import given_files, refuse_names
 from tieline_api.use_cases.version_create import create_version
 from tieline_api.views.project_lookup import require_project, require_version
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject, ProjectVersionObject
 
 OPERATIONS = Operations("Versions")
 
@@ -63,7 +63,9 @@ async def diff_versions(call: Call[rest.DiffQuery, None]) -> Reply[rest.VersionD
     return Reply(body=version_diff(before, after, await platform.files.differences(before, after)))
 
 
-def _version_before(call: AnyCall, project: ObjectView, version: ObjectView) -> ObjectView | None:
+def _version_before(
+    call: AnyCall, project: ProjectObject, version: ProjectVersionObject
+) -> ProjectVersionObject | None:
     """The version that was made before this one; None for the first that is kept."""
     cluster = call.platform.cluster
     found = cluster.referring(cluster.versions, "project", call.namespace, project["metadata"]["name"])

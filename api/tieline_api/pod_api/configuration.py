@@ -9,7 +9,7 @@ from tieline_api.activator.wakes import report_seconds
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.cluster.indexes import environment_names
 from tieline_api.cluster.organisations import Organisation
-from tieline_api.conversion.projects import environment_status
+from tieline_api.conversion.projects import environment_item, environment_status
 from tieline_api.conversion.schedules import schedule_controls
 from tieline_api.credentials.tokens_in_use import ConnectionTokens
 from tieline_api.pod_api import configuration_sources
@@ -22,6 +22,13 @@ from tieline_core.kubernetes import resources as r
 from tieline_core.objects import Json, ObjectView
 from tieline_core.resources.activations import in_effect
 from tieline_core.resources.limits import limits_in_effect
+from tieline_core.resources.objects import (
+    ActivationObject,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    EndUserObject,
+    ProjectObject,
+)
 from tieline_core.systems import connection_base_url
 
 Fits = Callable[[Mapping[str, Any] | None, Mapping[str, Any]], bool]
@@ -30,7 +37,7 @@ Fits = Callable[[Mapping[str, Any] | None, Mapping[str, Any]], bool]
 
 def environment_of_workload(
     cluster: ClusterCache, namespace: str, workload: str
-) -> tuple[ObjectView, str] | None:
+) -> tuple[ProjectObject, str] | None:
     """The project and the environment that a workload (and its ServiceAccount) belongs to."""
     for project in cluster.referring(cluster.projects, "workload", namespace, workload):
         for name in environment_names(project):
@@ -42,7 +49,7 @@ def environment_of_workload(
 def configuration(
     cluster: ClusterCache,
     organisation: Organisation,
-    project: ObjectView,
+    project: ProjectObject,
     environment: str,
     *,
     fits: Fits,
@@ -105,13 +112,13 @@ def configuration(
     }
 
 
-def _activity(project: ObjectView, environment: str) -> Json:
+def _activity(project: ProjectObject, environment: str) -> Json:
     """How often pods report whether they work, where the environment may sleep."""
     target = target_of(project, environment)
     return {"activitySeconds": report_seconds(target.idle_seconds)} if target else {}
 
 
-def keeps_inputs(project: Mapping[str, Any]) -> bool:
+def keeps_inputs(project: ProjectObject) -> bool:
     """Whether the run history keeps the inputs of the project's direct runs."""
     return bool((project["spec"].get("settings") or {}).get("keepInputs"))
 
@@ -119,7 +126,7 @@ def keeps_inputs(project: Mapping[str, Any]) -> bool:
 def user_activation(
     cluster: ClusterCache,
     organisation: Organisation,
-    project: ObjectView,
+    project: ProjectObject,
     environment: str,
     external_id: str,
     *,
@@ -154,14 +161,18 @@ def user_activation(
     }
 
 
-def _variables(project: ObjectView, activation: ObjectView, fits: Fits) -> Json:
+def _variables(project: ProjectObject, activation: ActivationObject, fits: Fits) -> Json:
     schema = project["spec"].get("dynamicVariablesSchema")
     return in_effect(activation, fit=fits(schema, activation["spec"].get("variables") or {}))
 
 
 def connection_in_use(
-    cluster: ClusterCache, organisation: Organisation, project: ObjectView, environment: str, identifier: str
-) -> ObjectView | None:
+    cluster: ClusterCache,
+    organisation: Organisation,
+    project: ProjectObject,
+    environment: str,
+    identifier: str,
+) -> ConnectionObject | None:
     """The connection with this id, if code in this environment may use it: linked, or a user's."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
     connection = cluster.find(cluster.connections, namespace, identifier)
@@ -182,8 +193,8 @@ def connection_in_use(
 
 
 def _links(
-    cluster: ClusterCache, activation: ObjectView, user: ObjectView
-) -> Iterator[tuple[ObjectView, ObjectView]]:
+    cluster: ClusterCache, activation: ActivationObject, user: EndUserObject
+) -> Iterator[tuple[ConnectionTemplateObject, ConnectionObject]]:
     """The activation's connections with their templates: dynamic ones of its own environment only.
 
     A connection that belongs to another user is left out, whatever the activation says.
@@ -202,7 +213,7 @@ def _links(
 
 
 def connection_body(
-    cluster: ClusterCache, connection: ObjectView, template: ObjectView | None = None
+    cluster: ClusterCache, connection: ConnectionObject, template: ConnectionTemplateObject | None = None
 ) -> Json:
     """What a pod receives of a connection, with the values of its credentials."""
     spec, tokens = connection["spec"], ConnectionTokens(cluster, connection)
@@ -239,18 +250,18 @@ def connection_body(
     }
 
 
-def is_refused(connection: ObjectView) -> bool:
+def is_refused(connection: ConnectionObject) -> bool:
     """Whether the connection's system refuses its credentials, as far as pods have reported."""
     known = refusals_of(connection)
     return known is not None and known.accepted is None
 
 
-def _limits(cluster: ClusterCache, connection: ObjectView, system_spec: ObjectView) -> Json:
+def _limits(cluster: ClusterCache, connection: ConnectionObject, system_spec: ObjectView) -> Json:
     limits = limits_in_effect(connection["spec"], system_spec)
     return {"limits": {**limits, "pods": pods_of_connection(cluster, connection)}} if limits else {}
 
 
-def pods_of_connection(cluster: ClusterCache, connection: ObjectView) -> int:
+def pods_of_connection(cluster: ClusterCache, connection: ConnectionObject) -> int:
     """How many pods may use a connection: those of all environments that are linked to it, or whose users have it."""
     namespace, name = connection["metadata"]["namespace"], connection["metadata"]["name"]
     users = (
@@ -265,12 +276,9 @@ def pods_of_connection(cluster: ClusterCache, connection: ObjectView) -> int:
     return max(pods, 1)
 
 
-def _replicas(cluster: ClusterCache, project: ObjectView, environment: str) -> int:
+def _replicas(cluster: ClusterCache, project: ProjectObject, environment: str) -> int:
     spec = project["spec"]
-    items: Iterator[ObjectView] = (
-        one for one in spec.get("environments") or () if one["name"] == environment
-    )
-    own = next(items, {})
+    own = environment_item(project, environment)
     if own.get("suspended"):
         return 0
     for runtime in (own.get("runtime") or {}, spec.get("runtime") or {}):

@@ -10,6 +10,7 @@ from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ConnectionObject, ProjectObject
 
 
 def of_objects(objects: Iterable[tuple[Resource, ObjectView | None]]) -> dict[str, str]:
@@ -21,7 +22,9 @@ def of_objects(objects: Iterable[tuple[Resource, ObjectView | None]]) -> dict[st
     }
 
 
-def of_project(cluster: ClusterCache, project: ObjectView, environment: str, version: str) -> dict[str, str]:
+def of_project(
+    cluster: ClusterCache, project: ProjectObject, environment: str, version: str
+) -> dict[str, str]:
     """The ``version`` that a pod says it runs, and the project's change where that one asks for this version.
 
     It is the generation that the operator has got to: before that nobody knows which version a newer one asks for.
@@ -38,7 +41,7 @@ def of_project(cluster: ClusterCache, project: ObjectView, environment: str, ver
 
 
 def behind(
-    cluster: ClusterCache, connections: Iterable[ObjectView]
+    cluster: ClusterCache, connections: Iterable[ConnectionObject]
 ) -> Iterator[tuple[Resource, ObjectView | None]]:
     """What connections are made of. Secrets of tokens are not among it: nobody changes them by hand."""
     for connection in connections:
@@ -50,7 +53,7 @@ def behind(
 
 
 def secrets_of_environment(
-    cluster: ClusterCache, namespace: str, project: ObjectView, environment: str
+    cluster: ClusterCache, namespace: str, project: ProjectObject, environment: str
 ) -> set[str]:
     """The names of the Secrets behind an environment's static connections."""
     templates = cluster.referring(
@@ -71,7 +74,7 @@ def secrets_of_user(cluster: ClusterCache, namespace: str, external_id: str) -> 
     return found
 
 
-def secrets_of_connection(cluster: ClusterCache, connection: ObjectView) -> Iterator[str]:
+def secrets_of_connection(cluster: ClusterCache, connection: ConnectionObject) -> Iterator[str]:
     """The names of the Secrets that a connection, or its system, refers to."""
     yield from secret_references(connection)
     system = cluster.referred(cluster.systems, connection, "systemRef")

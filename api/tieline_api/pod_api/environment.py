@@ -7,8 +7,7 @@ workload's, so the token itself says which environment it is, and there is nothi
 import hashlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import orjson
 from aiohttp import web
@@ -22,6 +21,7 @@ from tieline_api.dependencies import Dependencies
 from tieline_api.http.request_keys import OPERATION, ORGANISATION, USER
 from tieline_api.pod_api.configuration import configuration, environment_of_workload, user_activation
 from tieline_api.pod_api.configuration_sources import secrets_of_environment, secrets_of_user
+from tieline_core.resources.objects import ActivationObject, ProjectObject
 
 LONGEST_WAIT = 30.0
 _CHECK_SECONDS = 2.0
@@ -110,7 +110,7 @@ async def _current(request: web.Request, platform: Dependencies, namespace: str,
 
 
 async def _check_variables(
-    platform: Dependencies, project: Mapping[str, Any], activation: Mapping[str, Any] | None
+    platform: Dependencies, project: ProjectObject, activation: ActivationObject | None
 ) -> None:
     """Has the verdict about an activation's variables known, if it can be had soon."""
     if activation is not None:
@@ -124,7 +124,7 @@ async def _check_variables(
 
 def workload_environment(
     request: web.Request, platform: Dependencies, namespace: str, workload: str
-) -> tuple[Organisation, Mapping[str, Any], str]:
+) -> tuple[Organisation, ProjectObject, str]:
     """Organisation, project and environment of the workload; ApiError 403 when it has none."""
     organisation = platform.cluster.organisation_of(namespace)
     found = environment_of_workload(platform.cluster, namespace, workload) if organisation else None

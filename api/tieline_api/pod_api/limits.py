@@ -15,8 +15,8 @@ from tieline_api.http.request_body import parse_json, read_body
 from tieline_api.pod_api.configuration import connection_in_use
 from tieline_api.pod_api.environment import authenticated_workload, endpoint, workload_environment
 from tieline_core.identity.ids import object_id
-from tieline_core.objects import ObjectView
 from tieline_core.resources.limits import limits_in_effect
+from tieline_core.resources.objects import ConnectionObject
 from tieline_protocol.request_limits import RequestLimits, SlotAnswer, SlotQuestion
 
 PATH = "/internal/v1/connections/{connection_id}/limits"
@@ -58,7 +58,7 @@ async def _question(request: web.Request) -> SlotQuestion:
         raise errors.invalid("", str(error)) from None
 
 
-def _limits(platform: Dependencies, connection: ObjectView) -> RequestLimits | None:
+def _limits(platform: Dependencies, connection: ConnectionObject) -> RequestLimits | None:
     system = platform.cluster.referred(platform.cluster.systems, connection, "systemRef")
     found = limits_in_effect(connection["spec"], system["spec"] if system else {})
     if not found:

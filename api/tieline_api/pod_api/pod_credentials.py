@@ -19,6 +19,7 @@ from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.objects import Json, ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.objects import AuthSchemeConfigDict, ConnectionCredentialDict, ConnectionObject
 from tieline_core.systems import variables_in_effect
 from tieline_protocol.oauth.dialect import TokenUse
 
@@ -53,9 +54,9 @@ _NEVER_FIELDS = frozenset(
 
 def credential(
     found: ConnectionTokens,
-    item: ObjectView,
+    item: ConnectionCredentialDict,
     *,
-    scheme: ObjectView,
+    scheme: AuthSchemeConfigDict,
     identifier: str,
     now: datetime,
     exposed: bool = False,
@@ -79,7 +80,7 @@ def credential(
     return {**result, "expiresAt": item["expiresAt"]} if "expiresAt" in item else result
 
 
-def _fields(cluster: ClusterCache, connection: ObjectView, item: ObjectView) -> Json:
+def _fields(cluster: ClusterCache, connection: ConnectionObject, item: ConnectionCredentialDict) -> Json:
     """What a Secret has beside the values of the credential's type. Nothing that is for token requests is among it."""
     kind = CredentialType(item["type"])
     if kind not in _WITH_FIELDS:
@@ -90,7 +91,9 @@ def _fields(cluster: ClusterCache, connection: ObjectView, item: ObjectView) -> 
     return {key: value.decode() for key, value in found.items() if _is_text(value)}
 
 
-def _not_secret(cluster: ClusterCache, connection: ObjectView, item: ObjectView) -> frozenset[str]:
+def _not_secret(
+    cluster: ClusterCache, connection: ConnectionObject, item: ConnectionCredentialDict
+) -> frozenset[str]:
     """The keys of its Secret that the owner declared to be no secrets."""
     reference = item.get("secretRef")
     secret = (
@@ -107,7 +110,9 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-def _data(found: ConnectionTokens, item: ObjectView, scheme: ObjectView, now: datetime) -> Json:
+def _data(
+    found: ConnectionTokens, item: ConnectionCredentialDict, scheme: AuthSchemeConfigDict, now: datetime
+) -> Json:
     cluster, connection = found.cluster, found.connection
     namespace, kind = connection["metadata"]["namespace"], CredentialType(item["type"])
     stored = _stored(cluster, namespace, item.get("secretRef"))
@@ -118,7 +123,7 @@ def _data(found: ConnectionTokens, item: ObjectView, scheme: ObjectView, now: da
             **_of_dialect(found, scheme, stored),
         }
     data = from_secret(kind, stored)
-    if scheme["type"] == AuthSchemeType.OAUTH1:
+    if scheme["type"] == AuthSchemeType.OAUTH1.value:
         # Its signatures need the consumer's secret and the token's, which REST's credential does not have.
         own = connection["metadata"]["name"] if item.get("authSchemeConfig") else None
         consumer = _consumer(cluster, namespace, scheme.get("oauth1") or {}, scheme_of=own)
@@ -128,15 +133,15 @@ def _data(found: ConnectionTokens, item: ObjectView, scheme: ObjectView, now: da
     return data
 
 
-def _of_dialect(of: ConnectionTokens, scheme: ObjectView, stored: Mapping[str, str]) -> Json:
+def _of_dialect(of: ConnectionTokens, scheme: AuthSchemeConfigDict, stored: Mapping[str, str]) -> Json:
     """What requests have beside the access token, where the scheme says so: variables in headers, the client secret."""
-    oauth2 = scheme.get("oauth2") or {}
+    oauth2 = scheme.get("oauth2", {})
     use = TokenUse.of(oauth2.get("token") or {})
     found: Json = {}
     if use.headers:
         found["variables"] = variables_in_effect(of.connection["spec"], of.system_spec, of.kept)
     if use.secret_place:
-        grant = oauth2.get("grant") or {}
+        grant: ObjectView = oauth2.get("grant") or {}
         client = grant.get(grant.get("type") or "") or {}
         namespace = of.connection["metadata"]["namespace"]
         # Only one that is here: another organisation's is for token requests alone.
@@ -186,12 +191,12 @@ def current(tokens: Json, now: datetime) -> Json:
     return {key: value for key, value in tokens.items() if key != "accessToken"}
 
 
-def _tokens(tokens: CredentialTokens, item: ObjectView, given: Json) -> Json:
+def _tokens(tokens: CredentialTokens, item: ConnectionCredentialDict, given: Json) -> Json:
     """The kept tokens of the connection's tenant, or else those that a person has given as they are."""
     data = from_secret(CredentialType.OAUTH2_TOKEN, (tokens.secret or {}).get("data") or {})
     # What was given is of the tenant that it was first used with.
     if not data.get("accessToken") and not tokens.are_of_other_tenant:
-        data = given if item["type"] == CredentialType.OAUTH2_TOKEN else {}
+        data = given if item["type"] == CredentialType.OAUTH2_TOKEN.value else {}
     return {key: data[key] for key in _FOR_PODS if key in data}
 
 

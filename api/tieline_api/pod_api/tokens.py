@@ -21,7 +21,8 @@ from tieline_core.credentials.grant_request import UnresolvedError
 from tieline_core.credentials.validation.credential_findings import OAUTH2
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.oauth import token_secret_codec
-from tieline_core.objects import Json, ObjectView
+from tieline_core.objects import Json
+from tieline_core.resources.objects import ConnectionCredentialDict, ConnectionObject
 from tieline_core.systems import connection_base_url
 from tieline_protocol.oauth.token_client import RefusedError, TokenError, Tokens, UnreachableError
 
@@ -54,7 +55,7 @@ async def answer(request: web.Request, platform: Dependencies) -> web.Response:
 
 
 async def access_token(
-    platform: Dependencies, connection: ObjectView, item: ObjectView, *, rejected: str
+    platform: Dependencies, connection: ConnectionObject, item: ConnectionCredentialDict, *, rejected: str
 ) -> Tokens | None:
     """Tokens of a credential that are not the rejected one, unless that is brand new. ApiError as in ``answer``."""
     kept = ConnectionTokens(platform.cluster, connection).of(item["id"]).secret
@@ -73,7 +74,7 @@ async def access_token(
 
 def _credential(
     request: web.Request, platform: Dependencies, namespace: str, workload: str
-) -> tuple[ObjectView, ObjectView]:
+) -> tuple[ConnectionObject, ConnectionCredentialDict]:
     organisation, project, name = workload_environment(request, platform, namespace, workload)
     cluster, wanted = platform.cluster, request.match_info["credential_id"]
     connection = connection_in_use(cluster, organisation, project, name, request.match_info["connection_id"])
@@ -94,7 +95,7 @@ async def _body(request: web.Request) -> Json:
     return body if isinstance(body, dict) else {}
 
 
-def _check_base_url(platform: Dependencies, connection: ObjectView, body: Json) -> None:
+def _check_base_url(platform: Dependencies, connection: ConnectionObject, body: Json) -> None:
     """ApiError 409 for a pod that would send the token elsewhere: it does not know yet that a value has changed."""
     found = ConnectionTokens(platform.cluster, connection)
     url = connection_base_url(connection["spec"], found.system_spec, found.kept)
@@ -132,5 +133,5 @@ def _as_answer(error: TokenError) -> errors.ApiError:
     return errors.unavailable(str(error), retry_after=_RETRY_SECONDS)
 
 
-def _name(connection: ObjectView) -> str:
+def _name(connection: ConnectionObject) -> str:
     return f"{connection['metadata']['namespace']}/{connection['metadata']['name']}"

@@ -26,6 +26,12 @@ from tieline_core.oauth.state_store import (
 )
 from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.objects import (
+    AuthSchemeConfigDict,
+    ConnectionCredentialDict,
+    ConnectionObject,
+    SystemObject,
+)
 from tieline_core.systems import variables_in_effect
 
 
@@ -93,7 +99,8 @@ async def complete(
             "You have allowed access, but it was begun by an application that has to finish it: "
             "go back there, with this window opened by it, and connect again"
         )
-    dialect = _dialect_of(scheme_item(_item_of(connection, pending), system))
+    item = _item_of(connection, pending)
+    dialect = _dialect_of(scheme_item(item, system) if item else None)
     brought = brought_back(dialect, credential_data, parameters, query=query, state=state)
     if brought is None:
         return None
@@ -114,16 +121,16 @@ async def complete(
     )
 
 
-def _item_of(connection: ObjectView, pending: PendingAuthorization) -> ObjectView:
-    """The credential that the authorisation is for; empty where the connection does not have it any more."""
+def _item_of(connection: ConnectionObject, pending: PendingAuthorization) -> ConnectionCredentialDict | None:
+    """The credential that the authorisation is for; None where the connection does not have it any more."""
     items = connection["spec"].get("credentials") or ()
-    return next((one for one in items if one["id"] == pending.item_id), {})
+    return next((one for one in items if one["id"] == pending.item_id), None)
 
 
-def _dialect_of(scheme: ObjectView | None) -> ObjectView:
+def _dialect_of(scheme: AuthSchemeConfigDict | None) -> ObjectView:
     """How an auth scheme reads the callback."""
-    found: ObjectView = ((scheme or {}).get("oauth2") or {}).get("authorization") or {}
-    return found
+    oauth2 = scheme.get("oauth2") if scheme else None
+    return (oauth2.get("authorization") if oauth2 else None) or {}
 
 
 def _dialects(platform: Dependencies, namespace: str, pending: PendingAuthorization) -> Sequence[ObjectView]:
@@ -217,7 +224,7 @@ async def _check_browser(
 
 
 def changed_variables(
-    pending: PendingAuthorization, connection: ObjectView, system: ObjectView
+    pending: PendingAuthorization, connection: ConnectionObject, system: SystemObject
 ) -> list[UrlVariable] | None:
     """The connection's variables, with those that the authorisation was begun with where they are others than now.
 
@@ -232,8 +239,9 @@ def changed_variables(
     return as_variables({**(connection["spec"].get("variables") or {}), **changed})
 
 
-def _owner(connection: ObjectView) -> str:
-    return str((connection["spec"].get("endUserRef") or {}).get("name", ""))
+def _owner(connection: ConnectionObject) -> str:
+    owner = connection["spec"].get("endUserRef")
+    return owner["name"] if owner else ""
 
 
 async def _look(platform: Dependencies, state: str) -> tuple[Organisation, PendingAuthorization]:
@@ -255,7 +263,7 @@ async def _look(platform: Dependencies, state: str) -> tuple[Organisation, Pendi
         raise unknown_state() from None
 
 
-def _with(item: ObjectView, credential_data: CredentialData) -> rest.ConnectionCredential:
+def _with(item: ConnectionCredentialDict, credential_data: CredentialData) -> rest.ConnectionCredential:
     kind = CredentialType.OAUTH1 if credential_data.oauth1 else CredentialType.OAUTH2_CODE
     return rest.ConnectionCredential(
         id=item["id"], credential=rest.Credential(type=kind, data=credential_data)

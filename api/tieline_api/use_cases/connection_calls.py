@@ -22,7 +22,8 @@ from tieline_api.pod_api.tokens import access_token, token_body
 from tieline_core.credentials.validation.credential_findings import OAUTH2
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.kubernetes import KubeError
-from tieline_core.objects import Json, ObjectView
+from tieline_core.objects import Json
+from tieline_core.resources.objects import ConnectionObject
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ _NOT_SENT = frozenset({409, 429})
 
 
 async def send_through(
-    call: AnyCall, connection: ObjectView, request: SystemRequest, *, records: bool = True
+    call: AnyCall, connection: ConnectionObject, request: SystemRequest, *, records: bool = True
 ) -> SystemAnswer:
     """The system's answer; the log tells who sent what. Raises ApiError as ConnectionRequests does.
 
@@ -82,7 +83,7 @@ def _note(connection: Json, request: SystemRequest) -> None:
     revisions.sent(revisions.SentRequest(request.method, redact(host), redact(path)))
 
 
-async def _record(platform: Dependencies, connection: ObjectView, answer: SystemAnswer) -> None:
+async def _record(platform: Dependencies, connection: ConnectionObject, answer: SystemAnswer) -> None:
     # A system may forbid this one request with 403.
     status = answer.meant
     if status >= 500 or status == _FORBIDDEN or status in SILENT:
@@ -95,7 +96,7 @@ async def _record(platform: Dependencies, connection: ObjectView, answer: System
         await platform.outcomes.answered(connection, outcome)
 
 
-def _fresh_tokens(platform: Dependencies, connection: ObjectView) -> FreshToken:
+def _fresh_tokens(platform: Dependencies, connection: ConnectionObject) -> FreshToken:
     """Tokens of the connection's credentials, as pods ask for them; ApiError where none can be had at first."""
     identifier, now = object_id(connection), datetime.now(UTC)
     system = platform.cluster.referred(platform.cluster.systems, connection, "systemRef")

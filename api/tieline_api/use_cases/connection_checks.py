@@ -16,6 +16,7 @@ from tieline_core.credentials.refusals import REFUSALS
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.resources import CONNECTIONS
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ConnectionObject, SystemObject
 from tieline_core.resources.systems import ConnectionCheck
 from tieline_core.systems import checked_variables, variables_in_effect
 from tieline_protocol.oauth.kept import NOTHING, Kept
@@ -32,9 +33,9 @@ _UNEXPECTED = (
 )
 
 
-def check_of(system: ObjectView | None) -> ConnectionCheck | None:
+def check_of(system: SystemObject | None) -> ConnectionCheck | None:
     """The check request of a System; None where it names none."""
-    found = ((system or {}).get("spec") or {}).get("check")
+    found = system["spec"].get("check") if system else None
     return ConnectionCheck.model_validate(found) if found else None
 
 
@@ -51,7 +52,9 @@ def check_path(
     return filled_path(check.path, values, checked_variables(system, kept))
 
 
-async def run_test(call: AnyCall, obj: ObjectView, body: rest.ConnectionTest) -> rest.ConnectionTestResult:
+async def run_test(
+    call: AnyCall, obj: ConnectionObject, body: rest.ConnectionTest
+) -> rest.ConnectionTestResult:
     """Sends the request of the body, or the system's check where the body names none, and records what came of it.
 
     Raises ApiError 429 where too many requests are under way.

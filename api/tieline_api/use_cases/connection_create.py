@@ -30,6 +30,12 @@ from tieline_core.identity.ids import ID_LABEL, format_time, new_id, object_id
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.resources import CONNECTIONS
 from tieline_core.objects import Object
+from tieline_core.resources.objects import (
+    ConnectionObject,
+    ConnectionTemplateObject,
+    EndUserObject,
+    ReferenceDict,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +48,7 @@ class PlannedConnection:
     path: str
     """Where it is in the request."""
     identifier: str
-    obj: Object
+    obj: ConnectionObject
     """As it will be."""
     secrets: Sequence[PlannedSecret]
 
@@ -55,14 +61,15 @@ class PlannedConnection:
     def rivals(self) -> tuple[Any, ...]:
         """The same for connections that cannot all have their name."""
         spec = self.obj["spec"]
-        return spec["systemRef"]["name"], (spec.get("endUserRef") or {}).get("name"), spec["name"]
+        owner = spec.get("endUserRef")
+        return spec["systemRef"]["name"], owner["name"] if owner else None, spec["name"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreatedConnections:
     """What a request has made."""
 
-    connections: Mapping[str, Object]
+    connections: Mapping[str, ConnectionObject]
     """By their place in the request; those that were taken back are missing."""
     exchanged: int
     """How many codes became tokens."""
@@ -75,8 +82,8 @@ def plan_connection(
     body: rest.NewConnection,
     *,
     organisation: Organisation,
-    template: Mapping[str, Any],
-    user: Mapping[str, Any] | None = None,
+    template: ConnectionTemplateObject,
+    user: EndUserObject | None = None,
     path: str = "connection",
 ) -> PlannedConnection:
     """A new Connection for a template's system. ApiError where it may not be."""
@@ -87,7 +94,7 @@ def plan_connection(
     check_values(body.variables or (), system, live={}, field=f"{path}.variables")
     system_name = system["metadata"]["name"]
     namespace = organisation.namespace
-    reference = {"name": user["metadata"]["name"]} if user else None
+    reference: ReferenceDict | None = {"name": user["metadata"]["name"]} if user else None
     refuse_taken_name(cluster, system_name, body.name, namespace=namespace, user=reference)
     identifier = new_id()
     items, secrets = plan_credentials(
@@ -134,7 +141,7 @@ async def create_connections(
     checks = CodeChecks(platform=platform)
     for one in planned:
         await checks.check(one.body.credentials, one.obj, one.secrets, path=f"{one.path}.credentials")
-    made: dict[str, Object] = {}
+    made: dict[str, ConnectionObject] = {}
     try:
         for one in planned:
             made[one.path] = await _write(platform, one)
@@ -153,7 +160,7 @@ async def create_connections(
 
 
 async def _kept(
-    platform: Dependencies, made: Mapping[str, Object], outcomes: Mapping[str, Exchanges]
+    platform: Dependencies, made: Mapping[str, ConnectionObject], outcomes: Mapping[str, Exchanges]
 ) -> CreatedConnections:
     failures = [failure for outcome in outcomes.values() for failure in outcome.failures]
     exchanged = sum(outcome.exchanged for outcome in outcomes.values())
@@ -174,7 +181,7 @@ async def _kept(
     return CreatedConnections(connections=left, exchanged=exchanged, error=error)
 
 
-async def delete_created(platform: Dependencies, connections: Iterable[Object]) -> None:
+async def delete_created(platform: Dependencies, connections: Iterable[ConnectionObject]) -> None:
     """Deletes connections that nothing came of, and frees the states of their codes."""
     for obj in connections:
         for item in obj["spec"].get("credentials") or ():
@@ -187,7 +194,7 @@ async def delete_created(platform: Dependencies, connections: Iterable[Object]) 
             logger.warning("Cannot take back a new connection: %s", error.reason, extra=extra)
 
 
-async def _write(platform: Dependencies, planned: PlannedConnection) -> Object:
+async def _write(platform: Dependencies, planned: PlannedConnection) -> ConnectionObject:
     """The Secrets, then the Connection, which owns them."""
     metadata, identifier = planned.obj["metadata"], planned.identifier
     namespace, owner = metadata["namespace"], made_for(CONNECTION_KIND, metadata["name"])
@@ -200,15 +207,17 @@ async def _write(platform: Dependencies, planned: PlannedConnection) -> Object:
     return obj
 
 
-def _planned_object(namespace: str, identifier: str, spec: Mapping[str, Any]) -> Object:
+def _planned_object(namespace: str, identifier: str, spec: Any) -> ConnectionObject:
     """A Connection as it will be, for what has to be checked before it is written."""
     return {
         "apiVersion": CONNECTIONS.api_version,
-        "kind": CONNECTIONS.kind,
+        "kind": "Connection",
         "metadata": {
             "name": identifier.lower(),
             "namespace": namespace,
             "uid": "",
+            "resourceVersion": "",
+            "generation": 0,
             "labels": {ID_LABEL: identifier},
             "creationTimestamp": format_time(datetime.now(UTC)),
         },

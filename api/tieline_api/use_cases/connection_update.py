@@ -25,6 +25,13 @@ from tieline_api.schemas.url_variables import stored_variables
 from tieline_api.use_cases.url_values import check_values
 from tieline_core.identity.ids import object_id
 from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import (
+    ConnectionCredentialDict,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    ReferenceDict,
+    SystemObject,
+)
 
 CONNECTION_KIND = "Connection"
 
@@ -33,12 +40,12 @@ async def update_connection_object(
     platform: Dependencies,
     body: rest.ConnectionUpdate,
     *,
-    obj: ObjectView,
-    system: ObjectView | None,
+    obj: ConnectionObject,
+    system: SystemObject | None,
     organisation: str,
     caller: Caller | None = None,
     if_match: str | None = None,
-) -> Object:
+) -> ConnectionObject:
     """Writes new Secrets, then the Connection that refers to them, then exchanges its codes.
 
     ``caller`` must be allowed to get or use each Secret of others that the change sends elsewhere. It is None where
@@ -47,7 +54,7 @@ async def update_connection_object(
     and is tried again where that can help.
     """
     metadata, given = obj["metadata"], body.credentials or []
-    change = _Change(body=body, obj=obj, system=system or {}, organisation=organisation)
+    change = _Change(body=body, obj=obj, system=system, organisation=organisation)
     staged: list[PlannedSecret] = []
     variables = stored_variables(body.variables)
     if body.variables is not None and system is not None:
@@ -92,8 +99,8 @@ class _Change:
     """What a request makes of a connection, computed anew for each state of it that is met on the way."""
 
     body: rest.ConnectionUpdate
-    obj: Mapping[str, Any]
-    system: Mapping[str, Any]
+    obj: ConnectionObject
+    system: SystemObject | None
     organisation: str
     edition: str = field(default_factory=new_edition)
     secrets: Sequence[PlannedSecret] = ()
@@ -102,14 +109,14 @@ class _Change:
     """The ids of its credentials, in the order of the request."""
     referred: set[str] = field(default_factory=set)
     """The names of the Secrets that were referred to before."""
-    before: Sequence[Object] = ()
+    before: Sequence[ConnectionCredentialDict] = ()
     """The credentials that there were before."""
     sent: Sequence[str] = ()
     """The names of the Secrets whose values go elsewhere from now on."""
     spec_before: Mapping[str, Any] = field(default_factory=dict)
     spec_after: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, live: Object, mine: Object) -> None:
+    def __call__(self, live: ConnectionObject, mine: Object) -> None:
         owned = copy.deepcopy(mine["spec"])
         self._apply(live, mine)
         bases = [secret.base for secret in self.secrets if secret.base]
@@ -117,7 +124,7 @@ class _Change:
         self.spec_before, self.spec_after = live["spec"], after
         self.sent = [*secrets_sent(live["spec"], after), *secrets_sent(owned, mine["spec"]), *bases]
 
-    def _apply(self, live: Object, mine: Object) -> None:
+    def _apply(self, live: ConnectionObject, mine: Object) -> None:
         body = self.body
         if body.name is not None:
             mine["spec"]["name"] = body.name
@@ -137,8 +144,12 @@ class _Change:
             self.before = live["spec"].get("credentials") or ()
             set_or_drop(mine["spec"], "credentials", self.plan(live, mine))
 
-    def plan(self, live: ObjectView, mine: ObjectView) -> list[Object]:
+    def plan(self, live: ConnectionObject, mine: ObjectView) -> list[Object]:
         """The credentials as they will be; ``mine`` is what the API owns of the connection."""
+        if self.system is None:
+            raise errors.conflict(
+                "The connection's system does not exist: credentials cannot be checked against it"
+            )
         items, self.secrets = plan_credentials(
             self.body.credentials or [],
             system=self.system,
@@ -153,28 +164,30 @@ class _Change:
         return items
 
 
-def _change_tools(live: ObjectView, mine: Object, tools: rest.AgentTools) -> None:
+def _change_tools(live: ConnectionObject, mine: Object, tools: rest.AgentTools) -> None:
     if not tools.to_spec() and live["spec"].get("tools"):
         refuse_removal(live, ("tools",), what="What agents may call")
     set_or_drop(mine["spec"], "tools", tools.to_spec())
 
 
 def _tokens_of_removed(
-    cluster: ClusterCache, before: Sequence[Object], after: Object
+    cluster: ClusterCache, before: Sequence[ConnectionCredentialDict], after: ConnectionObject
 ) -> list[Mapping[str, Any]]:
     """The Secrets with tokens of the credentials ``before`` that a connection has no more."""
     left = {item["id"] for item in after["spec"].get("credentials") or ()}
     gone = [item for item in before if item["id"] not in left]
-    return [found for item in gone if (found := token_secret_of(cluster, after, item))]
+    return [found for item in gone if (found := token_secret_of(cluster, after, item["id"]))]
 
 
-async def link_if_free(platform: Dependencies, template: ObjectView, connection: ObjectView) -> None:
+async def link_if_free(
+    platform: Dependencies, template: ConnectionTemplateObject, connection: ConnectionObject
+) -> None:
     """Links a static template that has no connection yet."""
     reference = {"name": connection["metadata"]["name"]}
     if template["spec"].get("dynamic") or template["spec"].get("connectionRef"):
         return
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ConnectionTemplateObject, mine: Object) -> None:
         if not live["spec"].get("dynamic") and not live["spec"].get("connectionRef"):
             mine["spec"]["connectionRef"] = reference
 
@@ -185,12 +198,12 @@ async def link_if_free(platform: Dependencies, template: ObjectView, connection:
 def plan_credentials(
     given: Sequence[rest.ConnectionCredential],
     *,
-    system: ObjectView,
+    system: SystemObject,
     owner: str,
     connection: str,
     organisation: str,
     edition: str,
-    live: ObjectView | None = None,
+    live: ConnectionObject | None = None,
     mine: ObjectView | None = None,
     path: str = "credentials",
 ) -> tuple[list[Object], list[PlannedSecret]]:
@@ -200,7 +213,7 @@ def plan_credentials(
     write's. Credentials of ``live`` that
     are not listed go; 409 when they belong to somebody else.
     """
-    stored = {item["id"]: item for item in ((live or {}).get("spec") or {}).get("credentials") or ()}
+    stored = {item["id"]: item for item in (live["spec"].get("credentials") if live else None) or ()}
     ours = {item["id"]: item for item in ((mine or {}).get("spec") or {}).get("credentials") or ()}
     items: list[Object] = []
     secrets: list[PlannedSecret] = []
@@ -216,10 +229,10 @@ def plan_credentials(
             connection=connection,
             organisation=organisation,
             path=f"{path}[{index}]",
-            linked=linked_certificate(live or {}, known),
+            linked=linked_certificate(live, known),
         )
         if found is not None and any(secret.part == f"credential/{known}" for secret in planned.secrets):
-            _refuse_foreign_secret(live or {}, found)
+            _refuse_foreign_secret(live, found)
         identifier = planned.item["id"]
         if identifier in seen:
             raise errors.invalid(f"{path}[{index}].id", "is used twice: ids are unique in the connection")
@@ -238,23 +251,25 @@ def plan_credentials(
     return items, secrets
 
 
-def _refuse_foreign_secret(live: ObjectView, item: ObjectView) -> None:
+def _refuse_foreign_secret(live: ConnectionObject | None, item: ConnectionCredentialDict) -> None:
     """ApiError 409 where another manager sets the Secret of a credential."""
-    name = (item.get("secretRef") or {}).get("name")
-    managers = other_managers(live, ("spec", "credentials", {"id": item["id"]}, "secretRef")) if name else []
+    reference = item.get("secretRef")
+    if live is None or reference is None:
+        return
+    managers = other_managers(live, ("spec", "credentials", {"id": item["id"]}, "secretRef"))
     if not managers:
         return
     raise errors.ApiError(
         409,
         "conflict",
-        f'The values of the credential "{item["id"]}" are in the Secret "{name}", which {described(live, managers[0])} '
-        "sets: change the values in that Secret, where it is managed",
+        f'The values of the credential "{item["id"]}" are in the Secret "{reference["name"]}", which '
+        f"{described(live, managers[0])} sets: change the values in that Secret, where it is managed",
         extra={"managers": managers},
     )
 
 
 def refuse_taken_name(
-    cluster: ClusterCache, system: str, name: str, *, namespace: str, user: ObjectView | None
+    cluster: ClusterCache, system: str, name: str, *, namespace: str, user: ReferenceDict | None
 ) -> None:
     """409 when a connection of the system has the name; users' connections are distinguished by user."""
     for other in cluster.referring(cluster.connections, "system", namespace, system):

@@ -18,7 +18,7 @@ from tieline_api.schemas.users import ActivationCreate, UserCreate
 from tieline_api.use_cases.connection_checks import check_of
 from tieline_api.use_cases.end_user_credentials import CredentialChecks
 from tieline_api.use_cases.url_values import as_variables, own_values
-from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectionObject, ConnectionTemplateObject
 
 
 def itself(call: AnyCall) -> AnyCall:
@@ -148,7 +148,7 @@ async def updated_connection(call: Call[None, rest.ConnectionUpdate]) -> AnyCall
     system = cluster.referred(cluster.systems, obj, "systemRef")
     live, scope = obj["spec"].get("variables") or {}, _reach(call).scope
     given = body.variables if body.variables is not None else as_variables(live)
-    values = own_values(given, scope, system or {}, live=live, field="variables")
+    values = own_values(given, scope, system, live=live, field="variables")
     if body.variables is not None or values != live:
         body = body.model_copy(update={"variables": as_variables(values)})
     if body.credentials:
@@ -167,7 +167,7 @@ def project_with_environment(call: AnyCall) -> AnyCall:
 
 
 async def _check_new(
-    call: AnyCall, given: rest.NewConnection, template: Object, *, path: str
+    call: AnyCall, given: rest.NewConnection, template: ConnectionTemplateObject, *, path: str
 ) -> list[UrlVariable]:
     """The variables of a new connection. ApiError 422 where it has more than an end user may say."""
     cluster = call.platform.cluster
@@ -183,9 +183,7 @@ async def _check_new(
     checks = CredentialChecks(call, system=system, template=template, live=None)
     await checks.check(given.credentials, path=f"{path}.credentials")
     scope = _reach(call).scope
-    return as_variables(
-        own_values(given.variables or (), scope, system or {}, live={}, field=f"{path}.variables")
-    )
+    return as_variables(own_values(given.variables or (), scope, system, live={}, field=f"{path}.variables"))
 
 
 def _reach(call: AnyCall) -> EndUserReach:
@@ -207,7 +205,7 @@ def _require_environment(call: AnyCall) -> None:
         raise errors.not_found("environment", identifier)
 
 
-def _require_template(call: AnyCall, identifier: str) -> Object:
+def _require_template(call: AnyCall, identifier: str) -> ConnectionTemplateObject:
     cluster = call.platform.cluster
     found = cluster.find(cluster.templates, call.namespace, identifier)
     if found is None or not _reach(call).has_template(found):
@@ -215,7 +213,7 @@ def _require_template(call: AnyCall, identifier: str) -> Object:
     return found
 
 
-def _require_connection(call: AnyCall) -> Object:
+def _require_connection(call: AnyCall) -> ConnectionObject:
     cluster, identifier = call.platform.cluster, call.path["connection_id"]
     found = cluster.find(cluster.connections, call.namespace, identifier)
     if found is None or not _reach(call).has_connection(found):

@@ -10,6 +10,7 @@ from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import linked_certificate, scheme_item
 from tieline_api.conversion.credential_plans import stored_item
 from tieline_api.conversion.systems import auth_scheme_items, scheme_owner
+from tieline_api.credentials.credential_directory import CredentialDirectory
 from tieline_api.http.operation import AnyCall, Call
 from tieline_api.schemas import authorisations
 from tieline_api.schemas import connections as rest
@@ -18,8 +19,15 @@ from tieline_api.use_cases.url_values import as_variables, own_values
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id, credential_id, object_id
 from tieline_core.oauth.state_store import StateRefusedError, unknown_state
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.objects import (
+    AuthSchemeConfigDict,
+    ConnectionCredentialDict,
+    ConnectionObject,
+    ConnectionTemplateObject,
+    SystemObject,
+)
 
 
 @dataclass(frozen=True)
@@ -27,10 +35,10 @@ class CredentialChecks:
     """The checks of the credentials of one connection of the calling end user."""
 
     call: AnyCall
-    system: Object | None
-    template: Object | None
+    system: SystemObject | None
+    template: ConnectionTemplateObject | None
     """The template that a new connection is for."""
-    live: Object | None
+    live: ConnectionObject | None
     """The connection that is changed; None for a new one."""
 
     async def check(self, given: Sequence[rest.ConnectionCredential], *, path: str) -> None:
@@ -44,20 +52,22 @@ class CredentialChecks:
                 self._check_id(one.credential.id, stored, field=f"{where}.credential.id")
             await self._check_state(one, field=where)
 
-    def _stored(self, given: rest.ConnectionCredential) -> ObjectView | None:
+    def _stored(self, given: rest.ConnectionCredential) -> ConnectionCredentialDict | None:
         if self.live is None:
             return None
         items = self.live["spec"].get("credentials") or ()
         return stored_item(given.id, items, connection=object_id(self.live))
 
-    def _check_scheme(self, config: AuthSchemeConfig, stored: ObjectView | None, *, field: str) -> None:
+    def _check_scheme(
+        self, config: AuthSchemeConfig, stored: ConnectionCredentialDict | None, *, field: str
+    ) -> None:
         """Only what the system offers, or what the credential has already, is accepted."""
         organisation = self.call.organisation.id
         if auth_schemes.secret_of(config) is None:
             if self.system is not None:
                 owner = scheme_owner(self.system, organisation=organisation)
                 offered = self._offered(self.system)
-                linked = linked_certificate(self.live or {}, stored["id"]) if stored else ""
+                linked = linked_certificate(self.live, stored["id"]) if stored else ""
                 bare = auth_schemes.without_link(config, linked)
                 if any(auth_schemes.same(bare, item, owner=owner) for item in offered):
                     return
@@ -70,11 +80,11 @@ class CredentialChecks:
             field, "is none of the auth schemes that the system offers: send one as it was read"
         )
 
-    def _offered(self, system: ObjectView) -> list[ObjectView]:
-        named = set((self.template or {}).get("spec", {}).get("authSchemeConfigIds") or ())
+    def _offered(self, system: SystemObject) -> list[AuthSchemeConfigDict]:
+        named = set((self.template["spec"].get("authSchemeConfigIds") if self.template else None) or ())
         return [item for item in auth_scheme_items(system) if not named or item["id"] in named]
 
-    def _check_id(self, given: str, stored: ObjectView | None, *, field: str) -> None:
+    def _check_id(self, given: str, stored: ConnectionCredentialDict | None, *, field: str) -> None:
         """An id that another credential has, or that an auth scheme takes for its client's, is refused.
 
         Whoever could give their credential such an id could have it used in the other one's place.
@@ -130,10 +140,10 @@ def own_authorisation(call: Call[None, authorisations.Initialise]) -> AnyCall:
     return call
 
 
-def _is_anothers(call: Call[None, authorisations.Initialise], system: ObjectView) -> bool:
+def _is_anothers(call: Call[None, authorisations.Initialise], system: SystemObject) -> bool:
     """Whether the credential that an authorisation is for belongs to somebody else."""
     reach, wanted = _reach(call), canonical(call.body.credential.id)
-    for connection in call.platform.lookups.holders(call.namespace, wanted):
+    for connection in CredentialDirectory(call.platform.cluster).holders(call.namespace, wanted):
         if reach.has_connection(connection):
             continue
         items = [
@@ -148,23 +158,23 @@ def _is_anothers(call: Call[None, authorisations.Initialise], system: ObjectView
     return False
 
 
-def _authorize_urls(system: ObjectView, reach: EndUserReach) -> set[str]:
+def _authorize_urls(system: SystemObject, reach: EndUserReach) -> set[str]:
     """Where the schemes of a system, and those of the user's own connections to it, send users."""
     cluster, name = reach.cluster, system["metadata"]["name"]
-    items: list[ObjectView] = list(auth_scheme_items(system))
+    items: list[AuthSchemeConfigDict] = list(auth_scheme_items(system))
     for connection in cluster.referring(cluster.connections, "system", reach.namespace, name):
         if reach.has_connection(connection):
             credentials = connection["spec"].get("credentials") or ()
             items += [found for item in credentials if (found := scheme_item(item, None))]
-    return {url for item in items if (url := (item.get("oauth2") or {}).get("authorizeUrl"))}
+    return {url for item in items if (url := item.get("oauth2", {}).get("authorizeUrl"))}
 
 
-def _client_ids(system: ObjectView) -> set[str]:
+def _client_ids(system: SystemObject) -> set[str]:
     """The ids of the credentials that a system's auth schemes take for their clients and certificates."""
     found = set()
     for item in auth_scheme_items(system):
-        oauth2, oauth1 = item.get("oauth2") or {}, item.get("oauth1") or {}
-        grant = oauth2.get("grant") or {}
+        oauth2, oauth1 = item.get("oauth2", {}), item.get("oauth1", {})
+        grant: ObjectView = oauth2.get("grant") or {}
         named = [oauth2.get("mtlsCredentialId"), oauth1.get("credentialId")]
         named += [client.get("credentialId") for client in grant.values() if isinstance(client, Mapping)]
         found |= {canonical(one) for one in named if one}

@@ -8,11 +8,12 @@ from tieline_api.cluster.field_managers import Step
 from tieline_api.cluster.writer import refuse_removal, set_or_drop
 from tieline_api.conversion import projects as convert
 from tieline_api.views.project_lookup import set_environment
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
+from tieline_core.resources.objects import ProjectObject
 from tieline_core.resources.projects import MAX_ENVIRONMENTS
 
 
-def refuse_new_name(project: ObjectView, name: str) -> None:
+def refuse_new_name(project: ProjectObject, name: str) -> None:
     """ApiError 409 where the project cannot have one more environment of this name."""
     names = [item["name"] for item in convert.environment_items(project)]
     if name in names:
@@ -23,7 +24,9 @@ def refuse_new_name(project: ObjectView, name: str) -> None:
         )
 
 
-def add_environment(live: Object, mine: Object, name: str, runtime: Mapping[str, Any] | None = None) -> None:
+def add_environment(
+    live: ProjectObject, mine: Object, name: str, runtime: Mapping[str, Any] | None = None
+) -> None:
     """Adds a draft to the environments. Those that the project has stay, also the one that it has by default."""
     refuse_new_name(live, name)
     items = mine["spec"].setdefault("environments", [])
@@ -32,7 +35,7 @@ def add_environment(live: Object, mine: Object, name: str, runtime: Mapping[str,
     items.append({"name": name, **({"runtime": dict(runtime)} if runtime else {})})
 
 
-def set_runtime(live: Object, mine: Object, name: str, changes: Mapping[str, Any]) -> None:
+def set_runtime(live: ProjectObject, mine: Object, name: str, changes: Mapping[str, Any]) -> None:
     """Sets fields of an environment's runtime; an empty value leaves a field out. 409 for what others own of it."""
     set_environment(live, mine, name)
     item = next(one for one in mine["spec"]["environments"] if one["name"] == name)
@@ -70,7 +73,7 @@ def _removed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[
             yield from (("resources", part, one) for one in amounts or () if one not in new)
 
 
-def remove_environment(live: Object, mine: Object, name: str) -> None:
+def remove_environment(live: ProjectObject, mine: Object, name: str) -> None:
     """Removes an environment; ApiError 404, and 409 for the last one and for what others own of it."""
     names = [item["name"] for item in convert.environment_items(live)]
     if name not in names:

@@ -9,11 +9,12 @@ from tieline_api.use_cases.template_copies import copy_templates, new_objects
 from tieline_core.identity.ids import new_id
 from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.fields import MAX_DISPLAY_NAME
+from tieline_core.resources.objects import ProjectObject
 
 _COPIED = ("labels", "settings", "dynamicVariablesSchema", "runtime")
 
 
-async def copy_project(call: AnyCall, project: ObjectView, name: str | None) -> Object:
+async def copy_project(call: AnyCall, project: ProjectObject, name: str | None) -> ProjectObject:
     """The new project. When something cannot be copied, all of it is taken back.
 
     ApiError 403 where the caller may not use an image pull Secret or a mounted ConfigMap that the project refers to.
@@ -30,7 +31,7 @@ async def copy_project(call: AnyCall, project: ObjectView, name: str | None) -> 
         if files:
             references = await platform.files.store(new, files)
 
-            def change(_live: Object, mine: Object) -> None:
+            def change(_live: ProjectObject, mine: Object) -> None:
                 mine["spec"]["source"] = {"configMaps": references}
 
             new = await platform.writer.change(
@@ -43,11 +44,10 @@ async def copy_project(call: AnyCall, project: ObjectView, name: str | None) -> 
     return new
 
 
-def _draft(project: ObjectView, name: str) -> Object:
+def _draft(project: ProjectObject, name: str) -> Object:
     """The spec of the copy, without files and without anything that runs."""
-    spec: Object = {
-        field: copy.deepcopy(project["spec"][field]) for field in _COPIED if project["spec"].get(field)
-    }
+    source: ObjectView = project["spec"]
+    spec: Object = {field: copy.deepcopy(source[field]) for field in _COPIED if source.get(field)}
     spec["name"] = name
     spec["environments"] = [
         {"name": item["name"], **({"runtime": copy.deepcopy(item["runtime"])} if item.get("runtime") else {})}

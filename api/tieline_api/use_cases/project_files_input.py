@@ -16,6 +16,7 @@ from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.objects import Object, ObjectView
 from tieline_core.project_files.deploy_findings import MAIN, check_files, missing_templates
+from tieline_core.resources.objects import ProjectObject
 from tieline_core.resources.project_versions import FileFinding
 from tieline_core.severity import Severity
 from tieline_protocol.event_streams import EventStreams
@@ -51,7 +52,7 @@ class DeployCandidate:
 
     organisation: str
     """Its id."""
-    project: ObjectView
+    project: ProjectObject
     environment: str
     files: Pairs
     labels: Mapping[str, str]
@@ -116,9 +117,11 @@ def refuse_names(files: Pairs, labels: Mapping[str, str]) -> None:
     _refuse(check_files(names, labels, None))
 
 
-def set_files(live: Object, mine: Object, *, references: list[Object], labels: Mapping[str, str]) -> None:
+def set_files(
+    live: ProjectObject, mine: Object, *, references: list[Object], labels: Mapping[str, str]
+) -> None:
     """Makes ``references`` the only source; 409 when others own a source that would stay beside it."""
-    source = live["spec"].get("source") or {}
+    source: ObjectView = live["spec"].get("source") or {}
     if reference := source.get("sourceRef"):
         raise errors.conflict(
             f'The files are managed by Flux ({reference["kind"]} "{reference["name"]}"): commit them there. '
@@ -141,7 +144,7 @@ def set_files(live: Object, mine: Object, *, references: list[Object], labels: M
     set_labels(live, mine, labels)
 
 
-def set_labels(live: Object, mine: Object, labels: Mapping[str, str]) -> None:
+def set_labels(live: ProjectObject, mine: Object, labels: Mapping[str, str]) -> None:
     """Makes ``labels`` the only ones; 409 when others own one that would stay."""
     for key in (live["spec"].get("labels") or {}).keys() - labels.keys():
         refuse_removal(live, ("labels", key), what=f'The label "{key}"')
@@ -152,7 +155,7 @@ def files_to_rest(files: Iterable[tuple[str, bytes]], labels: Mapping[str, str])
     return rest.CurrentFiles(files=convert.files_to_rest(files), labels=dict(labels))
 
 
-def _template_names(platform: Dependencies, project: ObjectView, environment: str) -> set[str]:
+def _template_names(platform: Dependencies, project: ProjectObject, environment: str) -> set[str]:
     metadata = project["metadata"]
     cluster = platform.cluster
     found = cluster.referring(

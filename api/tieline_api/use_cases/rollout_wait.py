@@ -5,41 +5,41 @@ another deploy.
 """
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from tieline_api import errors
 from tieline_api.conversion import projects as convert
 from tieline_api.dependencies import Dependencies
-from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import EnvironmentSpecDict, ProjectObject
 from tieline_core.resources.projects import EnvironmentState
 
 
 async def wait_for_rollout(
-    platform: Dependencies, written: Object, environment: str, *, seconds: float
-) -> Object:
+    platform: Dependencies, written: ProjectObject, environment: str, *, seconds: float
+) -> ProjectObject:
     """The project once the version that was deployed to the environment has served alone or has failed.
 
     ``written`` is the project as the deploy has left it. After ``seconds``, or when the process ends, the project as
     it is then. One that is deleted meanwhile is returned as it was before; the wait ends with the environment, too.
     ApiError 409 when another deploy replaces the version.
     """
-    version = (_item(written, environment) or {}).get("version")
+    item = _item(written, environment)
+    version = item.get("version") if item else None
     return await _wait(
         platform, written, lambda project: rollout_ended(project, environment, version), seconds=seconds
     )
 
 
 async def wait_until_suspended(
-    platform: Dependencies, written: Object, environment: str, *, seconds: float
-) -> Object:
+    platform: Dependencies, written: ProjectObject, environment: str, *, seconds: float
+) -> ProjectObject:
     """The project once nothing of the environment runs, or after ``seconds``. ApiError 409 when it is resumed."""
     return await _wait(
         platform, written, lambda project: suspension_ended(project, environment), seconds=seconds
     )
 
 
-def rollout_ended(project: ObjectView, environment: str, version: str | None) -> bool:
+def rollout_ended(project: ProjectObject, environment: str, version: str | None) -> bool:
     """Whether the outcome of the deploy of ``version`` is known. ApiError 409 when another one has replaced it."""
     item = _item(project, environment)
     if item is None:
@@ -58,7 +58,7 @@ def rollout_ended(project: ObjectView, environment: str, version: str | None) ->
     return found is None or found.state != "progressing"
 
 
-def suspension_ended(project: ObjectView, environment: str) -> bool:
+def suspension_ended(project: ProjectObject, environment: str) -> bool:
     """Whether the environment has stopped. ApiError 409 when it is not to be suspended any more."""
     item = _item(project, environment)
     if item is None:
@@ -70,8 +70,8 @@ def suspension_ended(project: ObjectView, environment: str) -> bool:
 
 
 async def _wait(
-    platform: Dependencies, written: Object, ended: Callable[[ObjectView], bool], *, seconds: float
-) -> Object:
+    platform: Dependencies, written: ProjectObject, ended: Callable[[ProjectObject], bool], *, seconds: float
+) -> ProjectObject:
     metadata, project = written["metadata"], written
     until = time.monotonic() + seconds
     while not ended(project):
@@ -87,6 +87,6 @@ async def _wait(
     return project
 
 
-def _item(project: ObjectView, environment: str) -> Mapping[str, Any] | None:
+def _item(project: ProjectObject, environment: str) -> EnvironmentSpecDict | None:
     """The environment in the spec; None when it is gone."""
     return next((one for one in convert.environment_items(project) if one["name"] == environment), None)

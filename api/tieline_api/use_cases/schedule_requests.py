@@ -15,7 +15,8 @@ from tieline_api.conversion.schedules import (
 )
 from tieline_api.dependencies import Dependencies
 from tieline_api.state.schedules import ScheduleProgress
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
+from tieline_core.resources.objects import ProjectObject
 
 MAX_WAITING = 100
 """Requests of a project that no pod has begun with."""
@@ -27,12 +28,12 @@ Progress = Callable[[str, str], Awaitable[ScheduleProgress]]
 
 
 async def request_run(
-    platform: Dependencies, project: ObjectView, wanted: ScheduleRequest, progress: Progress
+    platform: Dependencies, project: ProjectObject, wanted: ScheduleRequest, progress: Progress
 ) -> bool:
     """Whether it was added: one that waits already is not asked for twice. ApiError 429 where too many wait."""
     begun = await _begun(requests_of(project), progress)
 
-    def change(live: Object, mine: Object) -> None:
+    def change(live: ProjectObject, mine: Object) -> None:
         now = datetime.now(UTC)
         waiting = [one for one in requests_of(live) if one.id not in begun and now - one.at < REQUEST_LASTS]
         if any(one.same_run(wanted) for one in waiting):

@@ -3,12 +3,14 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
 from tieline_core.identity.ids import new_id
 from tieline_core.kubernetes import Informer, KubeError, NotFound
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ConnectionTemplateObject, ProjectObject
 
 logger = logging.getLogger("tieline.api")
 
@@ -22,7 +24,7 @@ class NewObjects:
         self._platform = platform
         self._undo: list[Callable[[], Awaitable[None]]] = []
 
-    def add(self, cache: Informer, obj: Object) -> None:
+    def add(self, cache: Informer[Any], obj: ObjectView) -> None:
         """Notes a new object."""
         self.on_failure(lambda: self._platform.writer.delete(cache, obj))
 
@@ -54,9 +56,9 @@ async def new_objects(platform: Dependencies) -> AsyncIterator[NewObjects]:
 
 async def copy_templates(
     platform: Dependencies,
-    templates: Iterable[ObjectView],
+    templates: Iterable[ConnectionTemplateObject],
     *,
-    project: ObjectView,
+    project: ProjectObject,
     environment: str,
     made: NewObjects,
 ) -> tuple[str, ...]:
@@ -72,7 +74,8 @@ async def copy_templates(
     left_out: list[str] = []
     taken = {template["spec"]["name"] for template in there}
     for template in templates:
-        spec = {field: template["spec"][field] for field in _COPIED if field in template["spec"]}
+        source: ObjectView = template["spec"]
+        spec = {field: source[field] for field in _COPIED if field in source}
         if spec["name"] in taken:
             left_out.append(
                 f'The environment "{environment}" has a template named "{spec["name"]}" already: it was kept'
@@ -80,8 +83,6 @@ async def copy_templates(
             continue
         taken.add(spec["name"])
         spec |= {"projectRef": {"name": metadata["name"]}, "environment": environment}
-        made.add(
-            cluster.templates,
-            await platform.writer.create(cluster.templates, metadata["namespace"], new_id(), spec),
-        )
+        copied = await platform.writer.create(cluster.templates, metadata["namespace"], new_id(), spec)
+        made.add(cluster.templates, copied)
     return tuple(left_out)

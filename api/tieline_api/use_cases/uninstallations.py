@@ -17,6 +17,7 @@ from tieline_core.kubernetes.reading import texts_of
 from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.oauth import token_secret_codec
 from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import AuthSchemeConfigDict, SystemObject
 from tieline_protocol.answer_paths import value_at
 from tieline_protocol.oauth.answers import text_of
 
@@ -45,29 +46,29 @@ async def uninstall(
     return known
 
 
-def _schemes(platform: Dependencies, client_id: str) -> Iterator[tuple[ObjectView, ObjectView]]:
+def _schemes(platform: Dependencies, client_id: str) -> Iterator[tuple[SystemObject, AuthSchemeConfigDict]]:
     """The auth schemes with ``uninstall`` whose client this is, with their Systems."""
     for system in platform.cluster.systems.by_index("uninstall", client_id):
         for item in system["spec"].get("authSchemeConfigs") or ():
-            oauth2 = item.get("oauth2") or {}
-            client = (oauth2.get("grant") or {}).get("authorizationCode") or {}
+            oauth2 = item.get("oauth2", {})
+            client = oauth2.get("grant", {}).get("authorizationCode", {})
             if oauth2.get("uninstall") and client.get("clientId") == client_id:
                 yield system, item
 
 
 async def _is_secret(
-    platform: Dependencies, system: ObjectView, scheme: ObjectView, client_secret: str
+    platform: Dependencies, system: SystemObject, scheme: AuthSchemeConfigDict, client_secret: str
 ) -> bool:
     """Whether this is the secret of the scheme's own client; a borrowed client reports to its owner."""
-    reference = scheme["oauth2"]["grant"]["authorizationCode"].get("secretRef") or {}
-    if not reference.get("name"):
+    reference = scheme["oauth2"]["grant"]["authorizationCode"].get("secretRef")
+    if reference is None:
         return False
     stored = await platform.lookups.secret(system["metadata"]["namespace"], reference["name"])
     expected = texts_of(stored or {}).get("clientSecret", "")
     return bool(expected) and hmac.compare_digest(expected.encode(), client_secret.encode())
 
 
-async def _record(platform: Dependencies, system: ObjectView, scheme: str, account: str) -> None:
+async def _record(platform: Dependencies, system: SystemObject, scheme: str, account: str) -> None:
     cluster, metadata = platform.cluster, system["metadata"]
     for connection in cluster.referring(
         cluster.connections, "system", metadata["namespace"], metadata["name"]
@@ -75,7 +76,7 @@ async def _record(platform: Dependencies, system: ObjectView, scheme: str, accou
         for item in connection["spec"].get("credentials") or ():
             if item.get("authSchemeConfigId") != scheme:
                 continue
-            secret = token_secret_of(cluster, connection, item)
+            secret = token_secret_of(cluster, connection, item["id"])
             if secret is not None and token_secret_codec.read(secret).tokens.kept.account_id == account:
                 await _refuse(platform, secret, account)
 

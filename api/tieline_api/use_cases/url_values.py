@@ -9,12 +9,12 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.auth.end_users import EndUserScope
 from tieline_api.schemas.url_variables import UrlVariable
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import SystemObject
 from tieline_protocol.url_inputs import url_inputs
 
 
 def check_values(
-    given: Sequence[UrlVariable], system: ObjectView, *, live: Mapping[str, str], field: str
+    given: Sequence[UrlVariable], system: SystemObject | None, *, live: Mapping[str, str], field: str
 ) -> None:
     """ApiError 422 at the value of an input that cannot be used, unless it is stored already."""
     inputs = url_inputs(_spec(system))
@@ -29,7 +29,7 @@ def check_values(
 def own_values(
     given: Sequence[UrlVariable],
     scope: EndUserScope,
-    system: ObjectView,
+    system: SystemObject | None,
     *,
     live: Mapping[str, str],
     field: str,
@@ -51,13 +51,13 @@ def own_values(
     return {**kept, **{one.name: one.value for one in given}, **fixed}
 
 
-def fixed_values(scope: EndUserScope, system: ObjectView) -> dict[str, str]:
+def fixed_values(scope: EndUserScope, system: SystemObject | None) -> dict[str, str]:
     """What the application has fixed for a session of the inputs of a system."""
     names = url_inputs(_spec(system)).keys()
     return {name: value for name, value in scope.variables if name in names}
 
 
-def may_set(scope: EndUserScope, system: ObjectView, name: str) -> bool:
+def may_set(scope: EndUserScope, system: SystemObject | None, name: str) -> bool:
     """Whether an end user may set a variable: an input of the system that the session asks for, and does not fix."""
     if name not in url_inputs(_spec(system)) or name in dict(scope.variables):
         return False
@@ -69,6 +69,5 @@ def as_variables(values: Mapping[str, str]) -> list[UrlVariable]:
     return [UrlVariable(name=name, value=value) for name, value in values.items()]
 
 
-def _spec(system: ObjectView) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = system.get("spec") or {}
-    return found
+def _spec(system: SystemObject | None) -> Mapping[str, Any]:
+    return system["spec"] if system else {}

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
@@ -9,7 +10,8 @@ from tieline_api.cluster.writer import IdTakenError
 from tieline_api.http.operation import AnyCall
 from tieline_api.schemas.names import check_new_external_id
 from tieline_core.identity.ids import ID_LABEL, child_id, object_name, parse_id
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import EndUserObject
 
 _CREATE = Permission("create", "endusers")
 
@@ -18,7 +20,7 @@ _CREATE = Permission("create", "endusers")
 class ResolvedUser:
     """A user that a request is about."""
 
-    obj: Object
+    obj: EndUserObject
     """The EndUser; as it will be, where it is new."""
     is_new: bool
 
@@ -51,10 +53,11 @@ async def resolve_user(call: AnyCall, identifier: str, *, field: str) -> Resolve
         raise errors.invalid(field, str(problem)) from None
     new_id = user_id(call, identifier)
     metadata = {"name": object_name(new_id), "namespace": call.namespace, "labels": {ID_LABEL: new_id}}
-    return ResolvedUser(obj={"metadata": metadata, "spec": {"externalId": identifier}}, is_new=True)
+    planned = {"metadata": metadata, "spec": {"externalId": identifier}}
+    return ResolvedUser(obj=cast("EndUserObject", planned), is_new=True)
 
 
-async def create_user(call: AnyCall, spec: ObjectView) -> Object:
+async def create_user(call: AnyCall, spec: ObjectView) -> EndUserObject:
     """Writes a new user; IdTakenError where the external id is taken."""
     return await call.platform.writer.create(
         call.platform.cluster.users,

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from tieline_api.dependencies import Dependencies
 from tieline_core.identity.ids import new_id
 from tieline_core.identity.owner_references import owner_reference
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
 from tieline_core.project_files.config_maps import files_digest
+from tieline_core.resources.objects import ProjectObject, ProjectVersionObject
 
 Pairs = list[tuple[str, bytes]]
 _LONGEST_AUTHOR = 256
@@ -14,7 +15,7 @@ _LONGEST_AUTHOR = 256
 
 async def create_version(
     platform: Dependencies,
-    project: ObjectView,
+    project: ProjectObject,
     files: Pairs,
     labels: Mapping[str, str],
     *,
@@ -22,7 +23,7 @@ async def create_version(
     author: str,
     name: str | None = None,
     description: str | None = None,
-) -> Object:
+) -> ProjectVersionObject:
     """A new version of these files, named after its id. Its ``spec.configMaps`` refer to the stored files.
 
     ``identifier`` is a new id, made up when left out. ``author`` is the caller's name in RBAC; one that is too long

@@ -22,8 +22,14 @@ from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.evaluation.verdicts import Verdict
 from tieline_core.identity.ids import environment_id, object_id, parse_id, static_activation_id
 from tieline_core.identity.names import environment_object_name
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Json
 from tieline_core.resources.activations import in_effect
+from tieline_core.resources.objects import (
+    ActivationObject,
+    ConnectionTemplateObject,
+    EndUserObject,
+    ProjectObject,
+)
 
 # How long a write waits for its verdict, and how long a read does, which else shows what the operator has found.
 _WRITE_SECONDS = 10.0
@@ -35,11 +41,11 @@ _RETRY_SECONDS = 5.0
 class EnvironmentRef:
     """An environment of a project."""
 
-    project: Object
+    project: ProjectObject
     name: str
     id: str
 
-    def holds(self, obj: ObjectView) -> bool:
+    def holds(self, obj: ActivationObject | ConnectionTemplateObject) -> bool:
         """Whether an activation or a template belongs to it."""
         spec = obj["spec"]
         project = self.project["metadata"]["name"]
@@ -82,20 +88,20 @@ def environment_in_path(call: AnyCall) -> EnvironmentRef:
     return environment
 
 
-def activations_at(call: AnyCall, environment: EnvironmentRef) -> sorted_lists.Rows:
+def activations_at(call: AnyCall, environment: EnvironmentRef) -> sorted_lists.Rows[ActivationObject]:
     """The activations of users on an environment, oldest first."""
     group = indexes.key(call.namespace, environment.project["metadata"]["name"], environment.name)
     return call.platform.cluster.ordered.activations.rows(group)
 
 
-def activations_of(call: AnyCall, environment: EnvironmentRef, user: Object) -> list[Object]:
+def activations_of(call: AnyCall, environment: EnvironmentRef, user: EndUserObject) -> list[ActivationObject]:
     """The activations of one user on an environment, oldest first."""
     cluster = call.platform.cluster
     found = cluster.referring(cluster.activations, "user", call.namespace, user["metadata"]["name"])
     return [one for one in found if environment.holds(one)]
 
 
-def find_activation(call: AnyCall, environment: EnvironmentRef, identifier: str) -> Object | None:
+def find_activation(call: AnyCall, environment: EnvironmentRef, identifier: str) -> ActivationObject | None:
     """The activation with this id; None for the static one while there is no object for it. 404 otherwise.
 
     The static one is also called ``static``.
@@ -117,7 +123,7 @@ Verdicts = Mapping[str, Verdict | None]
 
 
 async def verdicts_about(
-    call: AnyCall, environment: EnvironmentRef, activations: Sequence[Mapping[str, Any]]
+    call: AnyCall, environment: EnvironmentRef, activations: Sequence[ActivationObject]
 ) -> Verdicts:
     """The verdicts that can be had soon."""
     values = [obj["spec"].get("variables") or {} for obj in activations]
@@ -128,7 +134,7 @@ async def verdicts_about(
 
 
 def activation_to_rest(
-    call: AnyCall, environment: EnvironmentRef, obj: Mapping[str, Any] | None, verdicts: Verdicts
+    call: AnyCall, environment: EnvironmentRef, obj: ActivationObject | None, verdicts: Verdicts
 ) -> rest.Activation:
     """The REST form of an activation; without an object that of a static one where nothing is set."""
     cluster = call.platform.cluster
@@ -156,14 +162,14 @@ def activation_to_rest(
     )
 
 
-def dynamic_templates(call: AnyCall, environment: EnvironmentRef) -> list[Object]:
+def dynamic_templates(call: AnyCall, environment: EnvironmentRef) -> list[ConnectionTemplateObject]:
     """The templates of an environment that need a connection of each user."""
     cluster, project = call.platform.cluster, environment.project["metadata"]["name"]
     found = cluster.referring(cluster.templates, "environment", call.namespace, project, environment.name)
     return [template for template in found if template["spec"].get("dynamic")]
 
 
-def unusable(templates: Sequence[Object], obj: Object) -> str | None:
+def unusable(templates: Sequence[ConnectionTemplateObject], obj: ActivationObject) -> str | None:
     """Why an activation cannot be used, for the header ``Warning``; None while nothing is known against it.
 
     ``templates`` are those that need a connection of each user. Missing connections are found with them, so that the
@@ -184,14 +190,16 @@ def unusable(templates: Sequence[Object], obj: Object) -> str | None:
     return None
 
 
-def unusable_warning(call: AnyCall, environment: EnvironmentRef, obj: Object | None) -> tuple[str, ...]:
+def unusable_warning(
+    call: AnyCall, environment: EnvironmentRef, obj: ActivationObject | None
+) -> tuple[str, ...]:
     """A warning about one activation, if it cannot be used."""
     problem = unusable(dynamic_templates(call, environment), obj) if obj else None
     return (problem,) if problem else ()
 
 
 def unusable_warnings(
-    call: AnyCall, environment: EnvironmentRef, activations: Sequence[Object]
+    call: AnyCall, environment: EnvironmentRef, activations: Sequence[ActivationObject]
 ) -> tuple[str, ...]:
     """A warning with the id for each activation of a list that cannot be used."""
     templates = dynamic_templates(call, environment)
@@ -200,7 +208,7 @@ def unusable_warnings(
 
 
 async def check_variables(
-    call: AnyCall, project: Mapping[str, Any], variables: Mapping[str, Any], *, field: str = ""
+    call: AnyCall, project: ProjectObject, variables: Mapping[str, Any], *, field: str = ""
 ) -> None:
     """ApiError 422 naming the variables that break the project's schema; 429 when the check cannot run now."""
     verdict = await verdict_or_429(call, schema_of(project), variables)
@@ -227,13 +235,12 @@ async def verdict_or_429(
         ) from None
 
 
-def schema_of(project: Mapping[str, Any]) -> Object | None:
+def schema_of(project: ProjectObject) -> Json | None:
     """The schema of a project's variables, if it has one."""
-    schema: Object | None = project["spec"].get("dynamicVariablesSchema")
-    return schema
+    return project["spec"].get("dynamicVariablesSchema")
 
 
-def _variable_errors(verdict: Verdict | None, obj: Mapping[str, Any]) -> list[rest.VariableError]:
+def _variable_errors(verdict: Verdict | None, obj: ActivationObject) -> list[rest.VariableError]:
     """Where an activation's variables break the schema: as it is now, or else as the operator has found."""
     if verdict is None:
         messages = (obj.get("status") or {}).get("variableErrors") or ()

@@ -12,7 +12,7 @@ from tieline_api.runs.approvals import MOST, ApprovalRef, FoundApprovals, Stored
 from tieline_api.schemas import approvals as rest
 from tieline_api.views.activation_lookup import EnvironmentRef, environment_in_path
 from tieline_core.identity.ids import environment_id, format_time, object_id, parse_id
-from tieline_core.objects import Object
+from tieline_core.resources.objects import ProjectObject
 from tieline_protocol.approvals import ApprovalState, refusal
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.run_records import ENDED
@@ -131,7 +131,7 @@ async def require_approval(call: AnyCall) -> tuple[EnvironmentRef, StoredApprova
     return environment, found, shown
 
 
-def _environments(projects: Iterable[Object], query: rest.ApprovalsQuery) -> dict[str, str]:
+def _environments(projects: Iterable[ProjectObject], query: rest.ApprovalsQuery) -> dict[str, str]:
     """The ids of the environments that the query asks for, with those of their projects."""
     return {
         identifier: object_id(project)

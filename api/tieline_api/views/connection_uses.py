@@ -4,12 +4,12 @@ from tieline_api.cluster import indexes
 from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.schemas import connections as rest
 from tieline_core.identity.ids import environment_id, object_id
-from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import ActivationObject, ConnectionObject, ConnectionTemplateObject
 
 MOST = 100
 
 
-def is_used(cluster: ClusterCache, connection: ObjectView) -> bool:
+def is_used(cluster: ClusterCache, connection: ConnectionObject) -> bool:
     """Whether anything uses it."""
     metadata = connection["metadata"]
     key = indexes.key(metadata["namespace"], metadata["name"])
@@ -18,7 +18,7 @@ def is_used(cluster: ClusterCache, connection: ObjectView) -> bool:
     )
 
 
-def uses_of(cluster: ClusterCache, connection: ObjectView) -> rest.ConnectionUses:
+def uses_of(cluster: ClusterCache, connection: ConnectionObject) -> rest.ConnectionUses:
     """What uses it."""
     namespace, name = connection["metadata"]["namespace"], connection["metadata"]["name"]
     templates = cluster.referring(cluster.templates, "connection", namespace, name)
@@ -31,7 +31,7 @@ def uses_of(cluster: ClusterCache, connection: ObjectView) -> rest.ConnectionUse
     )
 
 
-def _template(cluster: ClusterCache, template: Object) -> rest.UsingTemplate:
+def _template(cluster: ClusterCache, template: ConnectionTemplateObject) -> rest.UsingTemplate:
     project, environment = (
         cluster.referred(cluster.projects, template, "projectRef"),
         template["spec"]["environment"],
@@ -46,7 +46,7 @@ def _template(cluster: ClusterCache, template: Object) -> rest.UsingTemplate:
     )
 
 
-def _activation(cluster: ClusterCache, activation: Object) -> rest.UsingActivation:
+def _activation(cluster: ClusterCache, activation: ActivationObject) -> rest.UsingActivation:
     project = cluster.referred(cluster.projects, activation, "projectRef")
     user = cluster.referred(cluster.users, activation, "endUserRef")
     return rest.UsingActivation(

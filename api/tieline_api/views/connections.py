@@ -8,10 +8,12 @@ from tieline_api.http.operation import AnyCall, Reply
 from tieline_api.schemas import connections as rest
 from tieline_api.views.credential_secrets import expiries_of, secret_of
 from tieline_api.views.status_overlay import connection_with_findings, system_with_findings
-from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectionObject, ConnectionTemplateObject
 
 
-def connection_reply(call: AnyCall, obj: Object, *, template: Object | None = None) -> rest.Connection:
+def connection_reply(
+    call: AnyCall, obj: ConnectionObject, *, template: ConnectionTemplateObject | None = None
+) -> rest.Connection:
     """The REST form of a connection, with what it refers to looked up.
 
     ``template`` is the one that it is used for, where that is not the one that it was created against. End users do not
@@ -31,7 +33,7 @@ def connection_reply(call: AnyCall, obj: Object, *, template: Object | None = No
     )
 
 
-def page_of_connections(call: AnyCall, page: Slice[Object]) -> Reply[rest.ConnectionPage]:
+def page_of_connections(call: AnyCall, page: Slice[ConnectionObject]) -> Reply[rest.ConnectionPage]:
     """A page of connections, oldest first."""
     shown = readable(page.items, lambda obj: connection_reply(call, obj))
     body = rest.ConnectionPage(total_count=page.total, items=shown.items, next=page.next, prev=page.prev)

@@ -5,29 +5,29 @@ from tieline_api.conversion import connectors as convert
 from tieline_api.http.operation import ORGANISATION, AnyCall
 from tieline_core.connectors.version_order import newest_first
 from tieline_core.identity.ids import object_id, parse_id
-from tieline_core.objects import Object
+from tieline_core.resources.objects import ConnectorObject, ConnectorVersionObject
 
 CONNECTOR = f"{ORGANISATION}/connectors/{{connector_id}}"
 VERSION = f"{CONNECTOR}/versions/{{version}}"
 
 
-def require_connector(call: AnyCall) -> Object:
+def require_connector(call: AnyCall) -> ConnectorObject:
     """The connector that the path names; ApiError 404."""
     cluster = call.platform.cluster
     return cluster.require(cluster.connectors, call.namespace, call.path["connector_id"])
 
 
-def versions_of(call: AnyCall, connector: Object) -> list[Object]:
+def versions_of(call: AnyCall, connector: ConnectorObject) -> list[ConnectorVersionObject]:
     """Its versions, newest first."""
     cluster = call.platform.cluster
     name = connector["metadata"]["name"]
     return newest_first(cluster.referring(cluster.connector_versions, "connector", call.namespace, name))
 
 
-def require_version(call: AnyCall, connector: Object) -> Object:
+def require_version(call: AnyCall, connector: ConnectorObject) -> ConnectorVersionObject:
     """The version that the path names by id or name, or latest, or default; ApiError 404."""
     wanted, versions = call.path["version"], versions_of(call, connector)
-    found: Object | None
+    found: ConnectorVersionObject | None
     if wanted == "latest":
         found = versions[0] if versions else None
     elif wanted == "default":
@@ -42,7 +42,7 @@ def require_version(call: AnyCall, connector: Object) -> Object:
     return found
 
 
-def refuse_project_connector(connector: Object, instead: str) -> None:
+def refuse_project_connector(connector: ConnectorObject, instead: str) -> None:
     """409 for what would change the connector that belongs to a project."""
     project = connector["spec"].get("projectRef")
     if project:

@@ -13,13 +13,13 @@ from tieline_core.credentials.validation.credential_findings import WITH_TOKENS
 from tieline_core.credentials.validation.secret_facts import ValueFacts, tokens_of
 from tieline_core.identity.gitops import applied_by
 from tieline_core.identity.ids import credential_item_id, format_time, object_id
-from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.objects import ConnectionCredentialDict, ConnectionObject
 
 _NOBODY = "kubectl or another client of Kubernetes"
 
 
-def expiries_of(cluster: ClusterCache, connection: ObjectView) -> list[rest.Expiry]:
+def expiries_of(cluster: ClusterCache, connection: ConnectionObject) -> list[rest.Expiry]:
     """What of a connection ends without being renewed, the earliest first."""
     identifier = object_id(connection)
     found = [
@@ -32,7 +32,7 @@ def expiries_of(cluster: ClusterCache, connection: ObjectView) -> list[rest.Expi
     ]
 
 
-def ends_before(cluster: ClusterCache, connection: ObjectView, moment: datetime) -> bool:
+def ends_before(cluster: ClusterCache, connection: ConnectionObject, moment: datetime) -> bool:
     """Whether something of a connection ends before a moment, or has ended."""
     return any(
         at < moment
@@ -42,10 +42,10 @@ def ends_before(cluster: ClusterCache, connection: ObjectView, moment: datetime)
 
 
 def secret_of(
-    cluster: ClusterCache, connection: ObjectView, item: ObjectView
+    cluster: ClusterCache, connection: ConnectionObject, item: ConnectionCredentialDict
 ) -> rest.CredentialSecret | None:
     """The Secret of others that has the values of a credential; None where REST has made it, and for none."""
-    name = (item.get("secretRef") or {}).get("name")
+    name = item.get("secretRef", {}).get("name")
     if not name:
         return None
     found = cluster.secrets.get(connection["metadata"]["namespace"], name)
@@ -57,24 +57,24 @@ def secret_of(
 
 
 def _moments(
-    cluster: ClusterCache, connection: ObjectView, item: ObjectView
+    cluster: ClusterCache, connection: ConnectionObject, item: ConnectionCredentialDict
 ) -> Iterator[tuple[rest.ExpiryKind, datetime]]:
     if at := in_utc(item.get("expiresAt")):
         yield rest.ExpiryKind.CREDENTIAL, at
     values = ValueFacts()
-    if name := (item.get("secretRef") or {}).get("name"):
+    if name := item.get("secretRef", {}).get("name"):
         values = secret_facts(cluster, connection["metadata"]["namespace"], name).values
     if values.certificate and values.certificate.not_after:
         yield rest.ExpiryKind.CERTIFICATE, values.certificate.not_after
     if item["type"] not in WITH_TOKENS:
         return
-    kept = token_secret_of(cluster, connection, item)
+    kept = token_secret_of(cluster, connection, item["id"])
     if kept is not None:
         tokens = tokens_of(kept)
         if tokens.obtained and tokens.expires_at and tokens.due_at is None:
             yield rest.ExpiryKind.TOKEN, tokens.expires_at
     elif (
-        item["type"] == CredentialType.OAUTH2_TOKEN
+        item["type"] == CredentialType.OAUTH2_TOKEN.value
         and values.expires_at
         and "refreshToken" not in values.keys
     ):

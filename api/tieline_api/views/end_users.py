@@ -2,10 +2,10 @@
 
 from tieline_api.http.operation import AnyCall
 from tieline_api.schemas.projects import DeploymentSpec, Environment, EnvironmentConfig
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ConnectionObject
 
 
-def sees_connection(call: AnyCall, connection: ObjectView) -> bool:
+def sees_connection(call: AnyCall, connection: ConnectionObject) -> bool:
     """Whether a connection may be in the answer."""
     return call.reach is None or call.reach.has_connection(connection)
 

@@ -22,7 +22,7 @@ from tieline_api.views.activation_lookup import find_environment
 from tieline_api.views.project_lookup import require_project
 from tieline_api.views.run_lookup import ShownRuns, environments_of
 from tieline_core.identity.ids import object_id
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject
 
 _MAX_INT = 2**63 - 1
 _SECOND = 1_000_000_000
@@ -90,7 +90,7 @@ class ShownIssues:
 
 
 async def page_of_issues(
-    call: Call[rest.IssuesQuery, None], projects: Iterable[ObjectView], *, everywhere: bool, now: int
+    call: Call[rest.IssuesQuery, None], projects: Iterable[ProjectObject], *, everywhere: bool, now: int
 ) -> Reply[rest.IssuePage]:
     """A page of the issues that the query asks for: of these projects, or ``everywhere`` in the organisation."""
     query = call.query

@@ -10,7 +10,7 @@ from tieline_api.conversion.times import in_utc
 from tieline_api.state.schedule_times import missed_time
 from tieline_api.state.schedules import ProgressByEnvironment, ScheduleProgress
 from tieline_core.identity.ids import environment_id, object_id
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject
 from tieline_core.resources.projects import EnvironmentState
 
 _STOPPED = frozenset({EnvironmentState.DRAFT, EnvironmentState.SUSPENDED})
@@ -20,7 +20,7 @@ _STOPPED = frozenset({EnvironmentState.DRAFT, EnvironmentState.SUSPENDED})
 class LateSchedule:
     """A schedule whose due time has passed without a run."""
 
-    project: ObjectView
+    project: ProjectObject
     environment: str
     """Its name."""
     environment_id: str
@@ -30,7 +30,7 @@ class LateSchedule:
 
 
 def late_schedules(
-    projects: Sequence[ObjectView], progress: ProgressByEnvironment, now: datetime
+    projects: Sequence[ProjectObject], progress: ProgressByEnvironment, now: datetime
 ) -> list[LateSchedule]:
     """Those that are late, the one that waits longest first."""
     found = [one for project in projects for one in _of_project(project, progress, now)]
@@ -38,7 +38,7 @@ def late_schedules(
 
 
 def _of_project(
-    project: ObjectView, progress: ProgressByEnvironment, now: datetime
+    project: ProjectObject, progress: ProgressByEnvironment, now: datetime
 ) -> Iterator[LateSchedule]:
     for item in environment_items(project):
         identifier = environment_id(object_id(project), item["name"])

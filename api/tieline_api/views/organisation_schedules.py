@@ -17,7 +17,7 @@ from tieline_api.state.schedules import (
 )
 from tieline_api.views.schedule_lookup import is_suspended, schedule_id, scheduled_versions
 from tieline_core.identity.ids import environment_id, format_time, object_id
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject
 
 _NOT_DUE = "~"
 """Stands after every time."""
@@ -27,7 +27,7 @@ _NOT_DUE = "~"
 class PlacedSchedule:
     """A schedule, where it is, and when it is due."""
 
-    project: ObjectView
+    project: ProjectObject
     environment: str
     """Its name."""
     environment_id: str
@@ -49,10 +49,10 @@ class PlacedSchedule:
 
 
 def organisation_schedules(
-    projects: Sequence[ObjectView],
+    projects: Sequence[ProjectObject],
     registered: RegisteredByEnvironment,
     progress: ProgressByEnvironment,
-    versions_of: Callable[[ObjectView], Versions],
+    versions_of: Callable[[ProjectObject], Versions],
     now: datetime,
 ) -> list[PlacedSchedule]:
     """The schedules of the versions that serve, in the order of their next runs."""
@@ -79,10 +79,10 @@ def matching(
 
 
 def _of_project(
-    project: ObjectView,
+    project: ProjectObject,
     registered: RegisteredByEnvironment,
     progress: ProgressByEnvironment,
-    versions_of: Callable[[ObjectView], Versions],
+    versions_of: Callable[[ProjectObject], Versions],
     now: datetime,
 ) -> Iterator[PlacedSchedule]:
     for item in environment_items(project):

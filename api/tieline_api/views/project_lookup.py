@@ -1,7 +1,7 @@
 """How projects are shown, and how their environments are found."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -18,8 +18,9 @@ from tieline_api.schemas.projects import DeployReason, Project
 from tieline_core.identity.gitops import is_gitops
 from tieline_core.identity.ids import environment_id, new_id, object_id, parse_id
 from tieline_core.identity.names import environment_object_name
-from tieline_core.kubernetes import Informer
+from tieline_core.kubernetes import Informer, Stored
 from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.objects import EnvironmentSpecDict, ProjectObject, ProjectVersionObject
 from tieline_core.resources.releases import MAX_RELEASE_TEXT
 
 _FIELDS = {
@@ -30,7 +31,7 @@ _FIELDS = {
 }
 
 
-async def project_reply(platform: Dependencies, obj: ObjectView) -> Reply[Project]:
+async def project_reply(platform: Dependencies, obj: ProjectObject) -> Reply[Project]:
     """A project with its current files and with what is deployed in its environments."""
     served = {
         item["name"]: version
@@ -54,13 +55,15 @@ async def project_reply(platform: Dependencies, obj: ObjectView) -> Reply[Projec
     return Reply(body=body, etag=etag(obj))
 
 
-def require_project(call: AnyCall) -> Object:
+def require_project(call: AnyCall) -> ProjectObject:
     """The project in the path."""
     cluster = call.platform.cluster
     return cluster.require(cluster.projects, call.namespace, call.path["project_id"])
 
 
-def require_of_project(call: AnyCall, cache: Informer, project: ObjectView, identifier: str) -> Object:
+def require_of_project(
+    call: AnyCall, cache: Informer[Stored], project: ProjectObject, identifier: str
+) -> Stored:
     """The object with this id, such as a version, of a project; ApiError 404 for one of another project too."""
     found = call.platform.cluster.require(cache, call.namespace, identifier)
     if found["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
@@ -68,12 +71,12 @@ def require_of_project(call: AnyCall, cache: Informer, project: ObjectView, iden
     return found
 
 
-def require_version(call: AnyCall, project: ObjectView, identifier: str) -> Object:
+def require_version(call: AnyCall, project: ProjectObject, identifier: str) -> ProjectVersionObject:
     """The version of a project with this id; ApiError 404."""
     return require_of_project(call, call.platform.cluster.versions, project, identifier)
 
 
-async def refuse_change(call: AnyCall, project: ObjectView, change: Change) -> None:
+async def refuse_change(call: AnyCall, project: ProjectObject, change: Change[ProjectObject]) -> None:
     """The ApiError with which ``change_project`` would refuse this change, before anything is created for it."""
     projects, name = call.platform.cluster.projects, project["metadata"]["name"]
     await call.platform.writer.try_out(projects, call.namespace, name, change, if_match=call.if_match)
@@ -81,11 +84,11 @@ async def refuse_change(call: AnyCall, project: ObjectView, change: Change) -> N
 
 async def change_project(
     call: AnyCall,
-    project: ObjectView,
-    change: Change,
+    project: ProjectObject,
+    change: Change[ProjectObject],
     *,
     prepare: Callable[[], Awaitable[None]] | None = None,
-) -> Object:
+) -> ProjectObject:
     """The project after a change, which the caller's If-Match may refuse."""
     projects, name = call.platform.cluster.projects, project["metadata"]["name"]
     return await call.platform.writer.change(
@@ -94,7 +97,7 @@ async def change_project(
 
 
 def require_environment(
-    project: ObjectView,
+    project: ProjectObject,
     *,
     name: str | None = None,
     identifier: str | None = None,
@@ -128,7 +131,7 @@ def require_environment(
     return names[0]
 
 
-def environment_object(project: ObjectView, environment: str) -> str:
+def environment_object(project: ProjectObject, environment: str) -> str:
     """The name of an environment's Environment."""
     return environment_object_name(project["metadata"]["name"], environment)
 
@@ -140,7 +143,7 @@ async def deployed_environment(call: Call[Any, Any]) -> tuple[str, ...]:
     return (environment_object(project, environment),)
 
 
-def environment_by_name_or_id(project: ObjectView, text: str) -> str:
+def environment_by_name_or_id(project: ProjectObject, text: str) -> str:
     """The environment that ``text`` names, or whose id it is."""
     names: list[str] = [item["name"] for item in convert.environment_items(project)]
     if text in names or parse_id(text) is None:
@@ -148,7 +151,7 @@ def environment_by_name_or_id(project: ObjectView, text: str) -> str:
     return require_environment(project, identifier=text)
 
 
-def set_environment(live: Object, mine: Object, name: str, **fields: Any) -> None:
+def set_environment(live: ProjectObject, mine: Object, name: str, **fields: Any) -> None:
     """Sets fields of one environment in what the API owns of a project; ApiError 409 for what others own of them."""
     for field, value in fields.items():
         _refuse_owned(live, name, field, value)
@@ -180,9 +183,9 @@ def deploy_note(version: str, author: str, why: DeployReason, *, described: str 
     }
 
 
-def _refuse_owned(live: ObjectView, name: str, field: str, value: Any) -> None:
+def _refuse_owned(live: ProjectObject, name: str, field: str, value: Any) -> None:
     """ApiError 409 where another manager has set a field of an environment to another value."""
-    there = convert.environment_item(live, name)
+    there: ObjectView = convert.environment_item(live, name)
     if field not in there or there[field] == value:
         return
     managers = other_managers(live, ("spec", "environments", {"name": name}, field))
@@ -200,18 +203,19 @@ def _refuse_owned(live: ObjectView, name: str, field: str, value: Any) -> None:
     )
 
 
-def _served_version(platform: Dependencies, project: ObjectView, item: ObjectView) -> Object | None:
+def _served_version(
+    platform: Dependencies, project: ProjectObject, item: EnvironmentSpecDict
+) -> ProjectVersionObject | None:
     """The version that serves in an environment, or that shall serve there."""
     status = convert.environment_status(project, item["name"])
-    found = convert.served_version(item, status, versions_of(platform.cluster, project))
-    return dict(found) if found else None
+    return convert.served_version(item, status, versions_of(platform.cluster, project))
 
 
-def versions_of(cluster: ClusterCache, project: ObjectView) -> convert.Versions:
+def versions_of(cluster: ClusterCache, project: ProjectObject) -> convert.Versions:
     """Finds the versions of a project by their names."""
     metadata = project["metadata"]
 
-    def find(name: str) -> Mapping[str, Any] | None:
+    def find(name: str) -> ProjectVersionObject | None:
         found = cluster.versions.get(metadata["namespace"], name)
         return found if found and found["spec"]["projectRef"]["name"] == metadata["name"] else None
 

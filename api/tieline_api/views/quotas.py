@@ -17,7 +17,7 @@ from tieline_api.traces.span_stream import PREFIX as SPANS
 from tieline_core.engine.audit_streams import audit_stream_names
 from tieline_core.engine.package_streams import packages_stream
 from tieline_core.engine.state_streams import state_stream, state_stream_names
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import ProjectObject
 from tieline_core.resources.quotas import WHO_MAY_RAISE, Quotas
 from tieline_protocol.event_streams import direct_stream, history_stream
 
@@ -25,7 +25,7 @@ StreamInfos = Mapping[str, Mapping[str, Any]]
 """What JetStream says of streams, by name."""
 
 
-def require_place(call: AnyCall, project: ObjectView, environment: str) -> None:
+def require_place(call: AnyCall, project: ProjectObject, environment: str) -> None:
     """ApiError 403 where a deploy would make one more environment than the organisation may have."""
     platform = call.platform
     found = platform.cluster.quotas(call.namespace, platform.settings.quotas)
@@ -70,12 +70,12 @@ async def usage(call: AnyCall) -> rest.QuotaList:
     return rest.QuotaList(items=list(_items(found.quotas, used)), problem=found.problem or None)
 
 
-def environments_in_use(projects: Sequence[ObjectView]) -> int:
+def environments_in_use(projects: Sequence[ProjectObject]) -> int:
     """How many environments have a version; drafts have none."""
     return sum(item.get("version") is not None for project in projects for item in environment_items(project))
 
 
-def _engine_bytes(projects: Sequence[ObjectView]) -> Iterator[int]:
+def _engine_bytes(projects: Sequence[ProjectObject]) -> Iterator[int]:
     for project in projects:
         for item in environment_items(project):
             yield environment_status(project, item["name"]).get("engineBytes", 0)

@@ -15,9 +15,9 @@ from tieline_api.runs.model import PageRequest, Position, Run, RunFilter
 from tieline_api.schemas import runs as rest
 from tieline_api.views.project_lookup import require_project
 from tieline_core.identity.ids import environment_id, object_id, parse_id
+from tieline_core.resources.objects import EndUserObject, ProjectObject, ProjectVersionObject
 from tieline_protocol.run_tags import parse_tag
 
-Obj = Mapping[str, Any]
 _COPIED = (
     "Another environment of the project has a run with this id: name the one that is meant (project_env)"
 )
@@ -71,10 +71,10 @@ class ShownRuns:
         """A version by the name of its object."""
         return convert.version_to_rest(name, self._version)
 
-    def _user(self, external_id: str) -> Obj | None:
+    def _user(self, external_id: str) -> EndUserObject | None:
         return self._cluster.user(self._namespace, external_id)
 
-    def _version(self, name: str) -> Obj | None:
+    def _version(self, name: str) -> ProjectVersionObject | None:
         return self._cluster.versions.get(self._namespace, name)
 
 
@@ -92,7 +92,7 @@ def waits_for(run: Run, *, is_behind: bool, now: int) -> rest.WaitsFor | None:
 
 
 async def page_of_runs(
-    call: Call[rest.RunsQuery, None], environments: tuple[str, ...] | None, projects: Iterable[Obj]
+    call: Call[rest.RunsQuery, None], environments: tuple[str, ...] | None, projects: Iterable[ProjectObject]
 ) -> Reply[rest.RunPage]:
     """A page of the runs that the query asks for, of these environments (None: all of the organisation)."""
     query = call.query
@@ -146,7 +146,7 @@ def _filter(
     call: AnyCall,
     query: rest.RunsQuery | rest.SelectionQuery,
     environments: tuple[str, ...] | None,
-    projects: Iterable[Obj],
+    projects: Iterable[ProjectObject],
 ) -> RunFilter:
     return RunFilter(
         organisation=call.organisation.id,
@@ -171,7 +171,7 @@ def _filter(
     )
 
 
-def environments_of(projects: Iterable[Obj], *, name: str | None = None) -> tuple[str, ...]:
+def environments_of(projects: Iterable[ProjectObject], *, name: str | None = None) -> tuple[str, ...]:
     """The ids of the projects' environments, all of them or those of one name."""
     return tuple(
         environment_id(object_id(project), one)
@@ -181,7 +181,7 @@ def environments_of(projects: Iterable[Obj], *, name: str | None = None) -> tupl
     )
 
 
-def _versions(call: AnyCall, text: str, projects: Iterable[Obj]) -> tuple[str, ...]:
+def _versions(call: AnyCall, text: str, projects: Iterable[ProjectObject]) -> tuple[str, ...]:
     """The names of the versions that ``text`` means: an id, a name, or the name of the object."""
     cluster, identifier = call.platform.cluster, parse_id(text)
     names = [

@@ -19,7 +19,10 @@ from tieline_api.state.schedules import RegisteredSchedule, ScheduleProgress, Sc
 from tieline_api.views.activation_lookup import environment_in_path
 from tieline_api.views.project_lookup import versions_of
 from tieline_core.identity.ids import child_id, environment_id, format_time, object_id, parse_id
-from tieline_core.objects import ObjectView
+from tieline_core.resources.objects import (
+    PartialEnvironmentSpecDict,
+    PartialEnvironmentStatusDict,
+)
 from tieline_core.resources.projects import EnvironmentState
 
 SCHEDULERS = f"{ORGANISATION}/environments/{{environment_id}}/schedulers"
@@ -137,15 +140,15 @@ class SchedulesOfEnvironment:
         return is_suspended(self._item, self._status)
 
 
-def scheduled_versions(item: ObjectView, status: ObjectView) -> list[str]:
+def scheduled_versions(item: PartialEnvironmentSpecDict, status: PartialEnvironmentStatusDict) -> list[str]:
     """The versions whose schedules an environment has: the one that serves, then the one that is being deployed."""
     names = (status.get("version"), status.get("desiredVersion"), item.get("version"))
     return [name for name in names if name]
 
 
-def is_suspended(item: ObjectView, status: ObjectView) -> bool:
+def is_suspended(item: PartialEnvironmentSpecDict, status: PartialEnvironmentStatusDict) -> bool:
     """Whether an environment is suspended, or is to be."""
-    return bool(item.get("suspended")) or status.get("status") == EnvironmentState.SUSPENDED
+    return bool(item.get("suspended")) or status.get("status") == EnvironmentState.SUSPENDED.value
 
 
 def schedule_id(environment: str, schedule: str) -> str:

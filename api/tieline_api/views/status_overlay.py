@@ -7,7 +7,7 @@ in the answer.
 
 from collections.abc import Hashable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -34,10 +34,12 @@ from tieline_core.credentials.validation.scheme_findings import (
 )
 from tieline_core.credentials.validation.secret_facts import SecretFacts, tokens_of
 from tieline_core.identity.ids import object_id, object_name
+from tieline_core.kubernetes import Stored
 from tieline_core.objects import ObjectView
 from tieline_core.resources import Connection, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
+from tieline_core.resources.objects import ConnectionObject, SystemObject
 from tieline_core.resources.parsed_cache import SYSTEM
 from tieline_protocol.url_inputs import url_inputs
 
@@ -54,7 +56,7 @@ def evict_deleted(cluster: ClusterCache) -> None:
         cache.subscribe(_judgements.changed)
 
 
-def system_with_findings(cluster: ClusterCache, obj: ObjectView) -> ObjectView:
+def system_with_findings(cluster: ClusterCache, obj: SystemObject) -> SystemObject:
     """The System with the findings of now about its auth schemes."""
     versions, now = (_version(obj), *_versions(cluster, obj)), datetime.now(UTC)
     known = None if _leads_elsewhere(obj) else _judgements.find(obj["metadata"]["uid"], versions, now)
@@ -87,19 +89,21 @@ def system_with_findings(cluster: ClusterCache, obj: ObjectView) -> ObjectView:
     return _with_status(obj, authSchemes=statuses)
 
 
-def connection_with_findings(cluster: ClusterCache, obj: ObjectView, system: ObjectView | None) -> ObjectView:
+def connection_with_findings(
+    cluster: ClusterCache, obj: ConnectionObject, system: SystemObject | None
+) -> ConnectionObject:
     """The Connection with the errors of now, and without credentials of REST's that have expired."""
     now = datetime.now(UTC)
     if obj["metadata"]["name"] == object_name(object_id(obj)):
         left = [item for item in obj["spec"].get("credentials") or () if not expired(item, now)]
-        obj = {**obj, "spec": {**obj["spec"], "credentials": left}}
+        obj = cast("ConnectionObject", {**obj, "spec": {**obj["spec"], "credentials": left}})
     if system is None:
         return obj
     items = obj["spec"].get("credentials") or ()
     kept = tuple(
         (_version(found), holders_of(cluster, found))
         for item in items
-        if (found := token_secret_of(cluster, obj, item))
+        if (found := token_secret_of(cluster, obj, item["id"]))
     )
     sources = (*_versions(cluster, obj), *_versions(cluster, system), *kept)
     versions = (_version(obj), _version(system), len(items), *sources)
@@ -134,15 +138,15 @@ def secret_facts(cluster: ClusterCache, namespace: str, name: str) -> SecretFact
 
 def _known(
     cluster: ClusterCache,
-    obj: ObjectView,
-    system: ObjectView,
+    obj: ConnectionObject,
+    system: SystemObject,
     connection: Connection,
     item: ConnectionCredential,
     scheme: AuthSchemeConfig | None,
 ) -> KnownCredential:
     namespace = connection.namespace
     consumer = scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None
-    kept = token_secret_of(cluster, obj, {"id": item.id})
+    kept = token_secret_of(cluster, obj, item.id)
     tenant = tenant_of(obj["spec"], system["spec"], scheme.to_dict() if scheme else None)
 
     def facts(where: str, name: str) -> SecretFacts:
@@ -198,5 +202,5 @@ def _status(obj: ObjectView, field: str) -> list[dict[str, Any]]:
     return list((obj.get("status") or {}).get(field) or ())
 
 
-def _with_status(obj: ObjectView, **fields: Any) -> ObjectView:
-    return {**obj, "status": {**(obj.get("status") or {}), **fields}}
+def _with_status(obj: Stored, **fields: Any) -> Stored:
+    return cast("Stored", {**obj, "status": {**(obj.get("status") or {}), **fields}})

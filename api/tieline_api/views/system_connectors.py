@@ -7,12 +7,12 @@ from tieline_api.http.operation import AnyCall
 from tieline_api.schemas.systems import ConnectorRef, System
 from tieline_api.views.connector_lookup import versions_of
 from tieline_api.views.status_overlay import system_with_findings
-from tieline_core.objects import Object
+from tieline_core.resources.objects import SystemObject
 
 _MOVING = ("latest", "default")
 
 
-def system_shown(cluster: ClusterCache, obj: Object, *, organisation: str) -> System:
+def system_shown(cluster: ClusterCache, obj: SystemObject, *, organisation: str) -> System:
     """The REST form of a System, with what it refers to looked up."""
     connector = cluster.referred(cluster.connectors, obj, "connectorRef")
     return system_to_rest(system_with_findings(cluster, obj), organisation=organisation, connector=connector)

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tieline_api import errors
 from tieline_api.cluster.cluster_cache import ClusterCache
@@ -139,7 +139,7 @@ class ChangeFeed:
 
     def follow(self, cluster: ClusterCache) -> None:
         """Publishes what changes in the caches of a cluster."""
-        kinds = {
+        kinds: dict[str, Informer[Any]] = {
             "project": cluster.projects,
             "version": cluster.versions,
             "connection": cluster.connections,
@@ -158,7 +158,7 @@ class ChangeFeed:
         self._follow("connection", cluster.secrets, named=False)
         self._follow("apiKey", cluster.api_keys, named=False)
 
-    def _follow(self, kind: str, cache: Informer, *, named: bool = True) -> None:
+    def _follow(self, kind: str, cache: Informer[Any], *, named: bool = True) -> None:
         def publish(change: ObjectChange) -> None:
             for organisation in self._namespaces.get(change.object["metadata"].get("namespace", ""), ()):
                 identifier = object_id(change.object) if named else ""

@@ -20,6 +20,7 @@ from tieline_core.kubernetes.errors import (
 )
 from tieline_core.kubernetes.informer import Change, Informer
 from tieline_core.kubernetes.managed_fields import owned
+from tieline_core.kubernetes.object_store import Stored
 from tieline_core.kubernetes.resources import Resource
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "KubeError",
     "NotFound",
     "Resource",
+    "Stored",
     "TooManyRequests",
     "Unauthorized",
     "Unavailable",

@@ -10,14 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
-from typing import Unpack
+from typing import Any, Generic, Unpack, cast
 
 import orjson
 
 from tieline_common.backoff import exponential, jitter
 from tieline_core.kubernetes.client import Kube, WatchEvent
 from tieline_core.kubernetes.errors import Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
-from tieline_core.kubernetes.object_store import Change, Indexer, MergeFunction, Objects, Store
+from tieline_core.kubernetes.object_store import Change, Indexer, MergeFunction, Objects, Store, Stored
 from tieline_core.kubernetes.resources import Resource
 from tieline_core.kubernetes.selectors import Selectors, selects
 from tieline_core.objects import Object, ObjectView
@@ -35,7 +35,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 Transform = Callable[[Object], Object]
-Subscriber = Callable[[Change], None]
+Subscriber = Callable[[Change[Stored]], None]
 
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 15.0
@@ -60,8 +60,8 @@ def strip_managed_fields(obj: Object) -> Object:
     return obj
 
 
-class Informer:
-    """The objects of one resource, as the API server has them."""
+class Informer(Generic[Stored]):
+    """The objects of one resource, as the API server has them. Its type is what they are taken for."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Informer:
         self._metadata_only = metadata_only
         self._transform = transform
         self._store = Store(indexes, merge)
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: list[Subscriber[Any]] = []
         self._task: asyncio.Task[None] | None = None
         self._listed = asyncio.Event()
         self._must_list = True
@@ -141,17 +141,19 @@ class Informer:
 
     # --- reading ----------------------------------------------------------------------------------------
 
-    def get(self, namespace: str | None, name: str) -> Object | None:
+    def get(self, namespace: str | None, name: str) -> Stored | None:
         """The object, or None. Cluster-wide objects have no namespace: None or ``""``."""
-        return self._store.get((namespace or "", name))
+        return cast("Stored | None", self._store.get((namespace or "", name)))
 
-    def list(self, namespace: str | None = None) -> Objects:
+    def list(self, namespace: str | None = None) -> Objects[Stored]:
         """All objects, or those of a namespace, in no particular order."""
-        return self._store.list(namespace)
+        found: Objects[Any] = self._store.list(namespace)
+        return found
 
-    def by_index(self, index: str, key: str) -> Objects:
+    def by_index(self, index: str, key: str) -> Objects[Stored]:
         """The objects for which the index's function gave ``key``."""
-        return self._store.by_index(index, key)
+        found: Objects[Any] = self._store.by_index(index, key)
+        return found
 
     def __len__(self) -> int:
         return len(self._store)
@@ -162,7 +164,7 @@ class Informer:
 
     # --- following --------------------------------------------------------------------------------------
 
-    def subscribe(self, subscriber: Subscriber) -> None:
+    def subscribe(self, subscriber: Subscriber[Stored]) -> None:
         """Call ``subscriber`` with every change from now on. It must be quick and must not wait."""
         self._subscribers.append(subscriber)
 

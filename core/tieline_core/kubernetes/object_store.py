@@ -7,13 +7,17 @@ that version. Older news, from wherever they come, cannot teach it anything.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
-from tieline_core.objects import Object
+from typing_extensions import TypeVar
+
+from tieline_core.objects import Object, ObjectView
 
 logger = logging.getLogger(__name__)
 
-Objects = list[Object]
+Stored = TypeVar("Stored", bound=ObjectView, default=Object)
+"""The type of a cache's objects, such as ActivationObject."""
+Objects = list[Stored]
 Key = tuple[str, str]
 Indexer = Callable[[Object], Iterable[str]]
 MergeFunction = Callable[[Object, Object], Object]
@@ -41,14 +45,14 @@ def no_transform(obj: Object) -> Object:
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(Generic[Stored]):
     """An object as it was and as it is; ``old`` is None for a new one, ``new`` for one that is gone."""
 
-    old: Object | None
-    new: Object | None
+    old: Stored | None
+    new: Stored | None
 
     @property
-    def object(self) -> Object:
+    def object(self) -> Stored:
         """The newest state that was seen."""
         found = self.new if self.new is not None else self.old
         if found is None:

@@ -6,6 +6,7 @@ SLOW = (
     "tests/unit/connectors/test_published_descriptions.py",
     "tests/unit/project_files/test_config_maps.py",
     "tests/unit/cli/",
+    "tests/unit/resources/test_misspelt_fields.py",
     "tests/unit/runtime/packages/",
     "tests/unit/runtime/test_sdk_pages.py",
     "tests/unit/runtime/server/test_server.py",
