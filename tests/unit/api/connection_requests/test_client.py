@@ -240,7 +240,7 @@ async def test_a_limit_in_a_body_holds_further_requests_back(words: str, encodin
     async with requests_to(handle, limits={"answers": header}) as sent:
         answer = await sent()
         with pytest.raises(ApiError) as caught:
-            await sent(replace(REQUEST, seconds=0.2))
+            await sent(replace(REQUEST, seconds=1.0))
     assert (answer.status, answer.limited, answer.meant) == (200, True, 429)
     assert caught.value.status == 429
     assert len(asked) == 1
