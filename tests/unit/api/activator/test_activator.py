@@ -156,7 +156,7 @@ async def test_a_request_that_no_pod_answers_may_be_sent_again_later(kube: FakeK
 async def test_an_answer_without_an_end_keeps_no_place() -> None:
     timeout = aiohttp.ClientTimeout(total=10)
     async with (
-        activator(FakeKube(), answer_seconds=0.2, min=0) as url,
+        activator(FakeKube(), answer_seconds=1.0, min=0) as url,
         aiohttp.ClientSession(timeout=timeout) as client,
     ):
         answer = await client.get(f"{url}/endless", headers={"Host": HOST})
