@@ -123,7 +123,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     reviewer = _reviewer(kube, settings, settings.token_audiences)
     secret_reads = SecretReader(kube, cluster.secrets)
     lookups = CredentialLookups(cluster, secret_reads)
-    states = OAuthStateStore(kube, seconds=settings.oauth_state_seconds)
+    states = OAuthStateStore(kube, seconds=settings.oauth_state_seconds, kept=cluster.oauth_states.list)
     credentials = CredentialStore(kube, cluster.secrets)
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
@@ -137,7 +137,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     changes = ChangeFeed()
     changes.follow(cluster)
     histories = RunFollowers(engine, index, serves=cluster.serves, notify=changes.publish_from_thread)
-    sessions = ConnectSessions(kube, cluster.connect_sessions, cluster.namespace_of)
+    sessions = ConnectSessions(kube, cluster.connect_sessions, cluster.readable_namespace_of)
     access = Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds)
     connectors = ConnectorResults(kube, cluster.connector_versions)
     key_uses = KeyUses(kube)
@@ -175,7 +175,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         direct_runs=DirectRuns(engine, histories.counts),
         authentication=AuthenticatorChain(
             [jwts, reviewer] if jwts else [reviewer],
-            keys=ApiKeys(cluster.api_keys, cluster.namespace_of, used=key_uses.add),
+            keys=ApiKeys(cluster.api_keys, cluster.readable_namespace_of, used=key_uses.add),
             sessions=sessions,
         ),
         key_uses=key_uses,

@@ -59,15 +59,21 @@ class EnvironmentAccount:
     name: str
 
 
-def environment_accounts(
-    secrets: Sequence[Object], namespaces: Sequence[Object], records: Records
-) -> list[EnvironmentAccount]:
-    """The environments by the Secrets with their pods' credentials, in namespaces that are organisations."""
+def organisations_in(namespaces: Sequence[Object], records: Records) -> Mapping[str, str]:
+    """The ids of organisations by the names of the namespaces that they are."""
     claims: dict[str, list[Object]] = {}
     for namespace in namespaces:
         if identifier := labelled_id(namespace):
             claims.setdefault(identifier, []).append(namespace)
-    organisations = {holder(identifier, found, records): identifier for identifier, found in claims.items()}
+    holders = {identifier: holder(identifier, found, records) for identifier, found in claims.items()}
+    return {name: identifier for identifier, name in holders.items() if name is not None}
+
+
+def environment_accounts(
+    secrets: Sequence[Object], namespaces: Sequence[Object], records: Records
+) -> list[EnvironmentAccount]:
+    """The environments by the Secrets with their pods' credentials, in namespaces that are organisations."""
+    organisations = organisations_in(namespaces, records)
     found = []
     for secret in secrets:
         labels = secret["metadata"].get("labels") or {}
@@ -141,7 +147,8 @@ async def _read(config: Config) -> tuple[EngineTrust, list[EnvironmentAccount]]:
         selected = f"metadata.name={ORGANISATION_RECORDS.object_name}"
         records = await kube.list(ORGANISATION_RECORDS, config.lease_namespace, field_selector=selected)
         secrets: list[Object] = []
-        for namespace in config.namespaces or (None,):
+        # In no other namespaces the operator may read Secrets.
+        for namespace in config.namespaces or organisations_in(namespaces, records_of(records)):
             found, _ = await kube.list_with_version(ENGINE_SECRETS, namespace, metadata_only=True)
             secrets.extend(found)
     values: Mapping[str, str] = trust.get("data") or {}

@@ -20,7 +20,6 @@ from tieline_core.kubernetes import Kube, Resource
 from tieline_core.kubernetes.kubeconfig import NoClusterError
 from tieline_core.kubernetes.scoped_client import ScopedKube
 from tieline_operator import health
-from tieline_operator.cache.cluster_cache import WATCHED_RESOURCES
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES
 from tieline_operator.config import Config
 from tieline_operator.controller.kopf_session import session_of
@@ -31,8 +30,6 @@ from tieline_operator.metrics import Metrics
 logger = logging.getLogger(__name__)
 
 _WRONG_USAGE = 2
-_REQUESTS = 32
-"""Connections to the API server beside those of watches."""
 
 
 def main() -> int:
@@ -84,10 +81,7 @@ async def run(config: Config) -> int:
 async def connect(config: Config) -> Kube:
     """A client for where the operator works."""
     if config.namespaces:
-        watches = len(config.namespaces) * len(WATCHED_RESOURCES)
-        return await ScopedKube.connect(
-            user_agent="tieline-operator", namespaces=config.namespaces, limit=watches + _REQUESTS
-        )
+        return await ScopedKube.connect(user_agent="tieline-operator", namespaces=config.namespaces)
     return await Kube.connect(user_agent="tieline-operator")
 
 

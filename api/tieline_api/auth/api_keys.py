@@ -17,7 +17,7 @@ from tieline_api.auth.authentication import KEY, KEY_PREFIX, Caller
 from tieline_api.auth.opaque_tokens import digest
 from tieline_core.identity.ids import format_time, parse_id, parse_time
 from tieline_core.identity.names import API_KEY_TYPE
-from tieline_core.kubernetes import Informer
+from tieline_core.kubernetes import SecretCache
 from tieline_core.objects import ObjectView
 
 USER_PREFIX = "tieline:api-key:"
@@ -126,7 +126,7 @@ class ApiKeys:
 
     def __init__(
         self,
-        cache: Informer,
+        cache: SecretCache,
         namespace_of: Callable[[str], str | None],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

@@ -20,7 +20,7 @@ from tieline_api.auth.opaque_tokens import digest
 from tieline_core.identity.ids import ID_LABEL, format_time, object_id, parse_id, parse_time
 from tieline_core.identity.names import CONNECT_SESSION_TYPE
 from tieline_core.identity.owner_references import owner_reference
-from tieline_core.kubernetes import Conflict, Informer, Kube, NotFound
+from tieline_core.kubernetes import Conflict, Kube, NotFound, SecretCache
 from tieline_core.kubernetes.periodic_gc import run_periodically
 from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import SECRETS
@@ -152,7 +152,7 @@ class ConnectSessions:
     def __init__(
         self,
         kube: Kube,
-        cache: Informer,
+        cache: SecretCache,
         namespace_of: Callable[[str], str | None],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

@@ -26,10 +26,21 @@ from tieline_core.identity.names import (
     API_KEY_TYPE,
     CONNECT_SESSION_TYPE,
     CREDENTIAL_TYPE,
+    ENGINE_CREDENTIALS_TYPE,
+    OAUTH_STATE_TYPE,
     environment_object_name,
 )
 from tieline_core.identity.organisations import holder, labelled_id, records_of
-from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource, Stored
+from tieline_core.kubernetes import (
+    Change,
+    Informer,
+    Kube,
+    KubeError,
+    Resource,
+    SecretInformers,
+    SecretKind,
+    Stored,
+)
 from tieline_core.kubernetes import resources as kube
 from tieline_core.kubernetes.informer import strip_managed_fields
 from tieline_core.objects import Object, ObjectView
@@ -65,6 +76,32 @@ WORDS: Mapping[str, str] = {
     "Notification": "notification",
 }
 _NOT_READY = "The API has just started and is still reading the cluster: try again in a moment"
+_NO_SECRETS = (
+    "The Secrets of this organisation cannot be read yet: try again in a moment. If it stays so, the RoleBinding "
+    "tieline-secrets is missing in its namespace"
+)
+_NEW_SECONDS = 2.0
+
+
+def _without_values(secret: Object) -> Object:
+    metadata = strip_managed_fields(secret)["metadata"]
+    return {"metadata": metadata, "type": secret["type"]}
+
+
+_SECRET_KINDS = (
+    SecretKind(CREDENTIAL_TYPE, indexes={"account": indexes.by_account}),
+    SecretKind(API_KEY_TYPE),
+    SecretKind(
+        CONNECT_SESSION_TYPE,
+        indexes={
+            "id": indexes.by_id,
+            "origin": indexes.by_allowed_origin,
+            "user": indexes.by_session_user,
+        },
+    ),
+    # To find those that have expired.
+    SecretKind(OAUTH_STATE_TYPE, transform=_without_values),
+)
 
 
 @dataclass(frozen=True)
@@ -146,23 +183,13 @@ class ClusterCache:
             users=self.users,
             activations=self.activations,
         )
-        self.secrets = Informer(
-            kube_client,
-            kube.SECRETS,
-            field_selector=f"type={CREDENTIAL_TYPE}",
-            indexes={"account": indexes.by_account},
+        self.secret_informers = SecretInformers(
+            kube_client, _SECRET_KINDS, without=(ENGINE_CREDENTIALS_TYPE,)
         )
-        self.api_keys = Informer(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
-        self.connect_sessions = Informer(
-            kube_client,
-            kube.SECRETS,
-            field_selector=f"type={CONNECT_SESSION_TYPE}",
-            indexes={
-                "id": indexes.by_id,
-                "origin": indexes.by_allowed_origin,
-                "user": indexes.by_session_user,
-            },
-        )
+        self.secrets = self.secret_informers.of_type(CREDENTIAL_TYPE)
+        self.api_keys = self.secret_informers.of_type(API_KEY_TYPE)
+        self.connect_sessions = self.secret_informers.of_type(CONNECT_SESSION_TYPE)
+        self.oauth_states = self.secret_informers.of_type(OAUTH_STATE_TYPE)
         self.namespaces = Informer(
             kube_client,
             kube.NAMESPACES,
@@ -185,6 +212,10 @@ class ClusterCache:
             one.subscribe(self.changes.notify)
         self.activations.subscribe(self._notify_of_static)
         self.environments.subscribe(self._notify_of_scale)
+        self.namespaces.subscribe(self._organisations_changed)
+        if self.organisation_records is not None:
+            self.organisation_records.subscribe(self._organisations_changed)
+        self._following = False
         self._synced = False
         self._settling: asyncio.Task[None] | None = None
 
@@ -202,7 +233,7 @@ class ClusterCache:
 
     @property
     def caches(self) -> tuple[Informer[Any], ...]:
-        """All caches."""
+        """All caches but those of Secrets."""
         return (
             self.systems,
             self.connections,
@@ -217,29 +248,22 @@ class ClusterCache:
             self.notification_channels,
             self.notifications,
             self.environments,
-            self.secrets,
-            self.api_keys,
-            self.connect_sessions,
             self.namespaces,
             *([self.organisation_records] if self.organisation_records else []),
         )
 
-    @property
-    def watched(self) -> tuple[Informer[Any], ...]:
-        """The caches of what operations write."""
-        unwritten = (
-            self.environments,
-            self.api_keys,
-            self.connect_sessions,
-            self.namespaces,
-            self.organisation_records,
-        )
-        return tuple(cache for cache in self.caches if cache not in unwritten)
+    def watched(self, namespace: str) -> tuple[Informer[Any], ...]:
+        """The caches of what operations write in a namespace."""
+        unwritten = (self.environments, self.namespaces, self.organisation_records)
+        secrets = self.secret_informers.informer(namespace)
+        written = tuple(cache for cache in self.caches if cache not in unwritten)
+        return (*written, secrets) if secrets else written
 
     async def start(self) -> None:
         """Starts to list and to watch; returns at once."""
         for cache in self.caches:
             await cache.start()
+        self.secret_informers.start()
         self._settling = asyncio.create_task(self._settle(), name="settling")
 
     async def _settle(self) -> None:
@@ -250,33 +274,78 @@ class ClusterCache:
         """Ends the watches."""
         if self._settling is not None:
             self._settling.cancel()
-        await asyncio.gather(*(cache.stop() for cache in self.caches))
+        await asyncio.gather(self.secret_informers.stop(), *(cache.stop() for cache in self.caches))
 
     async def synced(self) -> None:
         """Returns once everything was read for the first time."""
         await asyncio.gather(*(cache.synced() for cache in self.caches))
+        self._follow_organisations()
+        await self.secret_informers.settle()
 
     @property
     def ready(self) -> bool:
-        """Whether everything was read once."""
-        if not self._synced:
-            self._synced = all(cache.is_synced for cache in self.caches)
+        """Whether everything was read once, but for Secrets that this account has been refused for a minute."""
+        if not self._synced and all(cache.is_synced for cache in self.caches):
+            self._follow_organisations()
+            self._synced = self.secret_informers.settled
         return self._synced
+
+    def _organisations_changed(self, _change: Change) -> None:
+        """Follows the Secrets of the organisations that there are, once for all changes of a moment."""
+        if not self._following:
+            self._following = True
+            asyncio.get_running_loop().call_soon(self._follow_organisations)
+
+    def _follow_organisations(self) -> None:
+        self._following = False
+        # Before all are known, a namespace might be taken for an organisation that has the id of another one.
+        if all(one.is_synced for one in (self.namespaces, self.organisation_records) if one):
+            self.secret_informers.follow(
+                {
+                    namespace["metadata"]["name"]
+                    for namespace in self.namespaces.list()
+                    if self.organisation_of(namespace["metadata"]["name"]) and self._may_follow(namespace)
+                }
+            )
+
+    def _may_follow(self, namespace: ObjectView) -> bool:
+        """In a namespace that is being deleted, rights that are not there yet never come."""
+        metadata = namespace["metadata"]
+        return "deletionTimestamp" not in metadata or self.secret_informers.follows(metadata["name"])
+
+    def require_secrets(self, namespace: str) -> None:
+        """ApiError 503 until the Secrets of an organisation were read once."""
+        if not self.secret_informers.knows(namespace):
+            raise errors.unavailable(_NO_SECRETS)
+
+    async def await_secrets(self, namespace: str) -> None:
+        """Waits a moment for the Secrets of an organisation that is new; ApiError 503 where they are not read then."""
+        if not self.secret_informers.knows(namespace):
+            self._follow_organisations()
+            informer = self.secret_informers.informer(namespace)
+            if informer is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_NEW_SECONDS):
+                        await informer.synced()
+        self.require_secrets(namespace)
 
     @property
     def ended(self) -> list[str]:
         """The resources whose watch has ended by itself."""
-        return sorted(cache.resource.plural for cache in self.caches if cache.has_ended)
+        ended = {cache.resource.plural for cache in self.caches if cache.has_ended}
+        if self.secret_informers.has_ended:
+            ended.add(kube.SECRETS.plural)
+        return sorted(ended)
 
     @property
     def silence(self) -> float:
         """Seconds since Kubernetes was last heard from, for the cache that waits longest."""
-        return max(cache.age for cache in self.caches)
+        return max(self.secret_informers.age, *(cache.age for cache in self.caches))
 
     @property
     def lost(self) -> float:
         """Seconds since Kubernetes was last heard from, where a cache cannot follow it right now; else 0."""
-        return max(cache.lost for cache in self.caches)
+        return max(self.secret_informers.lost, *(cache.lost for cache in self.caches))
 
     def require_sync(self) -> None:
         """ApiError 503 until everything was read once."""
@@ -341,6 +410,13 @@ class ClusterCache:
     def quotas(self, namespace: str, defaults: Quotas) -> OrganisationQuotas:
         """The quotas of the organisation that a namespace is."""
         return quotas_of(self.namespaces.get("", namespace), defaults)
+
+    def readable_namespace_of(self, organisation: str) -> str | None:
+        """The same as ``namespace_of``; ApiError 503 until the Secrets in it were read once."""
+        namespace = self.namespace_of(organisation)
+        if namespace is not None:
+            self.require_secrets(namespace)
+        return namespace
 
     def serves(self, organisation: str) -> bool:
         """Whether this is an organisation that the API serves; ApiError 503 before the first sync."""

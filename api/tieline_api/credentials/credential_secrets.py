@@ -21,7 +21,7 @@ from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.credential_plans import PlannedSecret
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.identity.owner_references import is_owned, owner_reference
-from tieline_core.kubernetes import Conflict, Informer, Invalid, Kube, KubeError, NotFound, Unavailable
+from tieline_core.kubernetes import Conflict, Invalid, Kube, KubeError, NotFound, SecretCache, Unavailable
 from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import SECRETS, Resource
 from tieline_core.objects import ObjectView
@@ -62,7 +62,7 @@ def secret_references(obj: ObjectView) -> set[str]:
 class CredentialStore:
     """Writes and deletes the Secrets of systems, connections and notification channels."""
 
-    def __init__(self, kube: Kube, cache: Informer) -> None:
+    def __init__(self, kube: Kube, cache: SecretCache) -> None:
         self._kube = kube
         self._cache = cache
 
@@ -228,7 +228,7 @@ def _references(schemes: Iterable[AuthSchemeConfigDict], credentials: Iterable[O
 class CachingSecretClient:
     """The Kubernetes port, with what it answers put into the cache of Secrets: a GET shows it at once."""
 
-    def __init__(self, kube: Kube, cache: Informer) -> None:
+    def __init__(self, kube: Kube, cache: SecretCache) -> None:
         self._kube = kube
         self._cache = cache
 

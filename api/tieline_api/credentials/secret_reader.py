@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from tieline_core.identity.names import CREDENTIAL_TYPE
-from tieline_core.kubernetes import Informer, Kube, KubeError
+from tieline_core.kubernetes import Kube, KubeError, SecretCache
 from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.objects import ObjectView
 
@@ -18,7 +18,9 @@ _ABSENT_SECONDS = 2.0
 class SecretReader:
     """Knows each Secret that exists at the moment it is asked for."""
 
-    def __init__(self, kube: Kube, cache: Informer, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, kube: Kube, cache: SecretCache, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._kube = kube
         self._cache = cache
         self._clock = clock

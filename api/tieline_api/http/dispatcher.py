@@ -89,6 +89,8 @@ class Dispatcher:
         organisation, refused = await self._admitted(caller, operation, request.match_info)
         request[ORGANISATION] = organisation.id
         trail.organisation = organisation
+        if organisation is not NO_ORGANISATION:
+            await self._platform.cluster.await_secrets(organisation.namespace)
         await self._count(organisation)
         await self._catch_up(request, organisation)
         async with AsyncExitStack() as closing:
@@ -273,7 +275,10 @@ class Dispatcher:
             platform = self._platform
             seconds = platform.settings.revision_seconds
             await revisions.wait(
-                seen, platform.cluster.watched, namespace=organisation.namespace, seconds=seconds
+                seen,
+                platform.cluster.watched(organisation.namespace),
+                namespace=organisation.namespace,
+                seconds=seconds,
             )
 
 

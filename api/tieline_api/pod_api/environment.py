@@ -149,6 +149,8 @@ async def authenticated_workload(request: web.Request, platform: Dependencies) -
     if account is None:
         raise errors.forbidden("Only pods of environments may use this endpoint")
     platform.cluster.require_sync()
+    if platform.cluster.organisation_of(account["namespace"]):
+        await platform.cluster.await_secrets(account["namespace"])
     request[ACCOUNT_UID] = caller.uid
     return account["namespace"], account["name"]
 

@@ -16,7 +16,7 @@ from tieline_api.cluster.cluster_cache import ClusterCache
 from tieline_api.cluster.organisations import Organisation
 from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes import Change as ObjectChange
-from tieline_core.kubernetes import Informer
+from tieline_core.kubernetes import Informer, SecretCache
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ class ChangeFeed:
         self._follow("connection", cluster.secrets, named=False)
         self._follow("apiKey", cluster.api_keys, named=False)
 
-    def _follow(self, kind: str, cache: Informer[Any], *, named: bool = True) -> None:
+    def _follow(self, kind: str, cache: Informer[Any] | SecretCache, *, named: bool = True) -> None:
         def publish(change: ObjectChange) -> None:
             for organisation in self._namespaces.get(change.object["metadata"].get("namespace", ""), ()):
                 identifier = object_id(change.object) if named else ""

@@ -22,6 +22,7 @@ from tieline_core.kubernetes.informer import Change, Informer
 from tieline_core.kubernetes.managed_fields import owned
 from tieline_core.kubernetes.object_store import Stored
 from tieline_core.kubernetes.resources import Resource
+from tieline_core.kubernetes.secret_informers import SecretCache, SecretInformers, SecretKind
 
 __all__ = [
     "AlreadyExists",
@@ -37,6 +38,9 @@ __all__ = [
     "KubeError",
     "NotFound",
     "Resource",
+    "SecretCache",
+    "SecretInformers",
+    "SecretKind",
     "Stored",
     "TooManyRequests",
     "Unauthorized",

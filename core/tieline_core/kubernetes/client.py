@@ -58,7 +58,7 @@ class Kube:
         timeout: float = TIMEOUT,
         watch_silence: float = WATCH_SILENCE,
     ) -> None:
-        """``limit`` bounds the connections (each watch holds one); times are in seconds."""
+        """``limit`` bounds the connections of calls, beside which each watch has its own; times are in seconds."""
         self._transport = Transport(reached_by, limit=limit, user_agent=user_agent, timeout=timeout)
         self._watch_silence = watch_silence
 

@@ -16,7 +16,15 @@ import orjson
 
 from tieline_common.backoff import exponential, jitter
 from tieline_core.kubernetes.client import Kube, WatchEvent
-from tieline_core.kubernetes.errors import Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
+from tieline_core.kubernetes.errors import (
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
 from tieline_core.kubernetes.object_store import Change, Indexer, MergeFunction, Objects, Store, Stored
 from tieline_core.kubernetes.resources import Resource
 from tieline_core.kubernetes.selectors import Selectors, selects
@@ -73,13 +81,18 @@ class Informer(Generic[Stored]):
         transform: Transform = strip_managed_fields,
         indexes: Mapping[str, Indexer] | None = None,
         merge: MergeFunction | None = None,
+        awaits_rights: bool = False,
         **selectors: Unpack[Selectors],
     ) -> None:
         """``transform`` may shrink an object (in place); ``indexes`` name the keys to find objects by.
 
-        ``merge`` makes of an object's old and new state the one to keep, and changes neither.
+        ``merge`` makes of an object's old and new state the one to keep, and changes neither. ``awaits_rights``: the
+        right to read may come after the start, so that only a refusal that lasts is logged as a warning.
         """
         self.resource = resource
+        self.refusals = 0
+        """How often in a row the API server has forbidden to list or watch."""
+        self._awaits_rights = awaits_rights
         self._kube = kube
         self._namespace = namespace
         self._selectors = selectors
@@ -217,6 +230,7 @@ class Informer(Generic[Stored]):
             except Exception as error:  # also of a transform: the mirror must go on
                 problem = error
                 self._must_list = self._must_list or _needs_list(error)
+            self.refusals = self.refusals + 1 if isinstance(problem, Forbidden) else 0
             failures = (0 if self._steady else failures) + (problem is not None or not self._steady)
             if problem is not None:
                 if self._lost is None and not isinstance(problem, Gone):
@@ -238,6 +252,8 @@ class Informer(Generic[Stored]):
             return
         # One broken watch is how API servers restart; what lasts, or stops the start, is worth a look.
         telling = failures in (3, 10) or failures % 30 == 0 or (failures == 1 and not self.is_synced)
+        if self._awaits_rights and isinstance(problem, Forbidden):
+            telling = failures == 10 or failures % 30 == 0
         hint = " (is its definition installed?)" if isinstance(problem, NotFound) else ""
         logger.log(
             logging.WARNING if telling else logging.INFO if failures == 1 else logging.DEBUG,
@@ -285,6 +301,7 @@ class Informer(Generic[Stored]):
 
     def _found(self) -> None:
         self._lost = None
+        self.refusals = 0
 
     def _handle(self, event: WatchEvent) -> None:
         version = event.object["metadata"]["resourceVersion"]

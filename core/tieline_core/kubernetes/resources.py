@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tieline_core.identity.names import ENGINE_CREDENTIALS_TYPE
+from tieline_core.identity.names import ENGINE_CREDENTIALS_TYPE, SECRETS_ROLE
 from tieline_core.kubernetes.errors import Invalid
 
 
@@ -98,6 +98,10 @@ POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDi
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+SECRET_RIGHTS = Resource(
+    "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", object_name=SECRETS_ROLE
+)
+"""The RoleBindings that let operator and API use the Secrets of an organisation."""
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False

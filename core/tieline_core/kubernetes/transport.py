@@ -63,27 +63,40 @@ class Transport:
         self._user_agent = user_agent
         self._timeout = timeout
         self._session: aiohttp.ClientSession | None = None
+        self._watches: aiohttp.ClientSession | None = None
+        """Watches have connections of their own: their number is that of caches, and calls must not wait for them."""
         self._warned: set[tuple[str, str]] = set()
 
     def open(self) -> aiohttp.ClientSession:
         """The pool, made on first use. Raises Unavailable when it has been closed."""
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._connection.tls, limit=self._limit),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeout),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-            # aiohttp sends PUT and DELETE again by itself when a connection breaks; whether that may be is
-            # decided in pause_before_retry. There is no public switch.
-            self._session._retry_connection = False
+            self._session = self._new_session(self._limit)
         if self._session.closed:
             raise errors.Unavailable("The connection to the API server has been closed")
         return self._session
 
+    def _open_watches(self) -> aiohttp.ClientSession:
+        self.open()
+        if self._watches is None:
+            self._watches = self._new_session(0)
+        return self._watches
+
+    def _new_session(self, limit: int) -> aiohttp.ClientSession:
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._connection.tls, limit=limit),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeout),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        # aiohttp sends PUT and DELETE again by itself when a connection breaks; whether that may be is
+        # decided in pause_before_retry. There is no public switch.
+        session._retry_connection = False
+        return session
+
     async def close(self) -> None:
-        """Close the pool; calls that are under way fail."""
-        if self._session is not None:
-            await self._session.close()
+        """Close the pools; calls that are under way fail."""
+        for session in (self._session, self._watches):
+            if session is not None:
+                await session.close()
 
     async def send(self, call: Call) -> tuple[int, bytes]:
         """Status and body of a successful answer; a KubeError otherwise.
@@ -121,7 +134,8 @@ class Transport:
         )
         authorization = await self._connection.authorization()
         try:
-            async with self._answered(call, authorization, timeout=timeout) as response:
+            session = self._open_watches()
+            async with self._answered(call, authorization, session=session, timeout=timeout) as response:
                 yield response.content
         except errors.Unauthorized:
             await self._connection.renew(authorization)
@@ -129,7 +143,12 @@ class Transport:
 
     @asynccontextmanager
     async def _answered(
-        self, call: Call, authorization: str | None, **options: Any
+        self,
+        call: Call,
+        authorization: str | None,
+        *,
+        session: aiohttp.ClientSession | None = None,
+        **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {"Accept": "application/json", "User-Agent": self._user_agent, **call.headers}
         if call.data is not None:
@@ -138,7 +157,7 @@ class Transport:
             headers["Authorization"] = authorization
         self.requests[call.verb, call.resource.plural] += 1
         try:
-            async with self.open().request(
+            async with (session or self.open()).request(
                 call.method,
                 self._connection.url + call.path,
                 params=call.params,

@@ -12,12 +12,13 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tieline_core.identity.ids import format_time, parse_id, parse_time
+from tieline_core.identity.names import OAUTH_STATE_TYPE
 from tieline_core.identity.owner_references import owner_reference
 from tieline_core.kubernetes.client import Kube
 from tieline_core.kubernetes.errors import Conflict, NotFound
@@ -27,7 +28,6 @@ from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.objects import ObjectView
 from tieline_protocol.oauth.token_client import RefusedError
 
-STATE_TYPE = "tieline.dev/oauth-state"
 EXPIRES = "tieline.dev/expires-at"
 BOUND_TO = "tieline.dev/bound-to"
 BROWSER = "tieline.dev/browser"
@@ -104,10 +104,13 @@ class OAuthStateStore:
         kube: Kube,
         *,
         seconds: float,
+        kept: Callable[[], Iterable[ObjectView]] = lambda: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        """``seconds`` are those for which a state is good. ``kept`` are the Secrets with states that a cache knows."""
         self._kube = kube
         self._seconds = seconds
+        self._kept = kept
         self._now = now
 
     async def remember(self, state: str, pending: PendingAuthorization, *, system: ObjectView) -> None:
@@ -124,7 +127,7 @@ class OAuthStateStore:
                 "annotations": {EXPIRES: format_time(expires)},
                 "ownerReferences": [owner_reference(system)],
             },
-            "type": STATE_TYPE,
+            "type": OAUTH_STATE_TYPE,
             "immutable": True,
             "data": {name: base64.b64encode(value.encode()).decode() for name, value in data.items()},
         }
@@ -186,8 +189,7 @@ class OAuthStateStore:
 
     async def sweep(self) -> int:
         """Deletes what has expired, in all organisations; returns how many."""
-        found = await self._kube.list(SECRETS, field_selector=f"type={STATE_TYPE}")
-        expired = [secret for secret in found if self._expired(secret)]
+        expired = [secret for secret in self._kept() if self._expired(secret)]
         for secret in expired:
             metadata = secret["metadata"]
             try:
@@ -207,7 +209,7 @@ class OAuthStateStore:
         found = await find(self._kube, SECRETS, _name(state), namespace)
         if (
             found is None
-            or found.get("type") != STATE_TYPE
+            or found.get("type") != OAUTH_STATE_TYPE
             or _pending(found).organisation_id != organisation
         ):
             raise unknown_state()

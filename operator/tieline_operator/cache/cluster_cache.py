@@ -7,8 +7,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tieline_common.backoff import exponential, jitter
-from tieline_core.identity.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
-from tieline_core.kubernetes import Change, Forbidden, Informer, Kube, KubeError, NotFound, Resource
+from tieline_core.identity.names import (
+    API_KEY_TYPE,
+    CONNECT_SESSION_TYPE,
+    CREDENTIAL_TYPE,
+    ENGINE_CREDENTIALS_TYPE,
+    ENVIRONMENT_ID_LABEL,
+    OAUTH_STATE_TYPE,
+)
+from tieline_core.kubernetes import (
+    Change,
+    Forbidden,
+    Informer,
+    Kube,
+    KubeError,
+    NotFound,
+    Resource,
+    SecretCache,
+    SecretInformers,
+    SecretKind,
+)
 from tieline_core.kubernetes import resources as r
 from tieline_core.kubernetes.informer import strip_managed_fields
 from tieline_operator.apply.plan import Object
@@ -20,6 +38,7 @@ from tieline_operator.workload.pods import keep_last_terminations
 logger = logging.getLogger(__name__)
 
 _SYNC_TIMEOUT = 10.0
+_MOST_NAMED = 5
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 15.0
 
 
@@ -97,16 +116,55 @@ class MultiNamespaceInformer:
         return self._informers.get(None) or self._informers.get(namespace)
 
 
+class CachedSecrets(MultiNamespaceInformer):
+    """The Secrets of one type, in the namespaces that ``SecretInformers`` follows."""
+
+    def __init__(self, informers: SecretInformers, type_: str) -> None:
+        super().__init__({})
+        self._all = informers
+        self._cache: SecretCache = informers.of_type(type_)
+
+    def get(self, namespace: str | None, name: str) -> Object | None:
+        return self._cache.get(namespace, name)
+
+    def list(self, namespace: str | None = None) -> Sequence[Object]:
+        return self._cache.list(namespace)
+
+    def by_index(self, index: str, key: str) -> Sequence[Object]:
+        return self._cache.by_index(index, key)
+
+    def subscribe(self, callback: Callable[[Change], None]) -> None:
+        self._cache.subscribe(callback)
+
+    def observe(self, obj: Mapping[str, Any]) -> None:
+        self._cache.observe(dict(obj))
+
+    def age(self) -> float:
+        return self._all.age
+
+
 class ClusterCache:
     """All informers, and the few reads that no cache can answer."""
 
-    def __init__(self, kube: Kube, by_resource: Mapping[Resource, MultiNamespaceInformer]) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        by_resource: Mapping[Resource, MultiNamespaceInformer],
+        secrets: SecretInformers | None = None,
+    ) -> None:
         self._kube = kube
-        self._by_resource = by_resource
+        self._secrets = secrets or SecretInformers(kube, ())
+        self._by_resource = {
+            **by_resource,
+            **{resource: CachedSecrets(self._secrets, kind.type) for resource, kind in _SECRET_KINDS.items()},
+        }
 
     @classmethod
     def build(cls, kube: Kube, namespaces: Sequence[str], home: str) -> "ClusterCache":
-        """Informers for the whole cluster, or for ``namespaces`` only. ``home`` is the release's own namespace."""
+        """Informers for the whole cluster, or for ``namespaces`` only. ``home`` is the release's own namespace.
+
+        Secrets are read in ``namespaces``; where there are none, in those that ``secrets`` is told to follow.
+        """
         by_resource = {
             resource: _multi_namespace_informer(kube, resource, namespaces) for resource in WATCHED_RESOURCES
         }
@@ -131,7 +189,11 @@ class ClusterCache:
                 )
             }
         )
-        return cls(kube, by_resource)
+        rights = _multi_namespace_informer(kube, r.SECRET_RIGHTS, namespaces)
+        by_resource[r.SECRET_RIGHTS] = rights
+        secrets = SecretInformers(kube, _SECRET_KINDS.values(), without=_UNREAD_TYPES)
+        secrets.follow(namespaces)
+        return cls(kube, by_resource, secrets)
 
     def __getitem__(self, resource: Resource) -> MultiNamespaceInformer:
         return self._by_resource[resource]
@@ -158,22 +220,55 @@ class ClusterCache:
                 continue
             return
 
+    async def gives_rights(self) -> bool:
+        """Whether this account gives the rights to Secrets. Where it may not, Roles of its own give them.
+
+        Then the RoleBindings are not watched. Retries while the API server cannot answer.
+        """
+        for attempt in itertools.count(1):
+            try:
+                for namespace in self._by_resource[r.SECRET_RIGHTS].watched_namespaces:
+                    await self._kube.list(r.SECRET_RIGHTS, namespace, field_selector=_RIGHTS)
+            except Forbidden:
+                logger.info("The rights to Secrets come from a Role")
+                self._by_resource[r.SECRET_RIGHTS].unwatch()
+                return False
+            except KubeError as error:
+                logger.warning("Cannot list the rights to Secrets yet: %s", error)
+                await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)))
+                continue
+            break
+        return True
+
     async def start(self) -> None:
         """Starts all watches."""
         await asyncio.gather(*(informer.start() for informer in self._informers))
+        self._secrets.start()
+
+    @property
+    def secrets(self) -> SecretInformers:
+        """The watches of Secrets."""
+        return self._secrets
+
+    def knows_secrets(self, namespace: str) -> bool:
+        """Whether the Secrets of a namespace have been read."""
+        return self._secrets.knows(namespace)
 
     async def synced(self) -> None:
         """Waits until every informer has synced, and logs those that take long."""
         waits = [asyncio.ensure_future(informer.synced()) for informer in self._informers]
+        waits.append(asyncio.ensure_future(self._secrets.settle()))
         while (await asyncio.wait(waits, timeout=_SYNC_TIMEOUT))[1]:
-            late = sorted(
-                {informer.resource.plural for informer in self._informers if not informer.is_synced}
-            )
-            logger.warning("Still waiting for the first list of %s", ", ".join(late))
+            late = {informer.resource.plural for informer in self._informers if not informer.is_synced}
+            late.update(f"secrets in {namespace}" for namespace in self._secrets.unread[:_MOST_NAMED])
+            logger.warning("Still waiting for the first list of %s", ", ".join(sorted(late)))
 
     def dead(self, max_age: float) -> list[str]:
         """The resources whose watch has ended, or had no event for ``max_age`` seconds."""
-        return sorted({c.resource.plural for c in self._informers if not c.healthy(max_age=max_age)})
+        dead = {c.resource.plural for c in self._informers if not c.healthy(max_age=max_age)}
+        if not self._secrets.healthy(max_age=max_age):
+            dead.add(r.SECRETS.plural)
+        return sorted(dead)
 
     def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None:
         """Stores what was just written, before the watch delivers it."""
@@ -182,7 +277,7 @@ class ClusterCache:
 
     async def stop(self) -> None:
         """Stops all watches."""
-        await asyncio.gather(*(informer.stop() for informer in self._informers))
+        await asyncio.gather(self._secrets.stop(), *(informer.stop() for informer in self._informers))
 
     @property
     def _informers(self) -> list[Informer]:
@@ -205,8 +300,11 @@ class ClusterCache:
     async def fetch_uncached_secret(self, namespace: str, name: str) -> bool:
         """Whether there is a Secret of the credential type that the cache lacks; adds it to the cache.
 
-        An object and the Secret that it refers to arrive by different watches, in either order.
+        An object and the Secret that it refers to arrive by different watches, in either order. In a namespace that is
+        no organisation nobody asks.
         """
+        if not self._secrets.follows(namespace):
+            return False
         found = await self._kube.list(
             r.SECRETS, namespace, field_selector=f"metadata.name={name},type={CREDENTIAL_TYPE}"
         )
@@ -216,23 +314,33 @@ class ClusterCache:
 
     async def has_secret_of_other_type(self, namespace: str, name: str) -> bool:
         """Whether there is a Secret of this name that is *not* of the credential type."""
+        if not self._secrets.follows(namespace):
+            return False
         found = await self._kube.list(
             r.SECRETS, namespace, field_selector=f"metadata.name={name},type!={CREDENTIAL_TYPE}"
         )
         return bool(found)
 
 
-WATCHED_RESOURCES = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.JOBS, r.PODS, r.CONFIG_MAPS, r.SECRETS)
-"""Each has a watch in each watched namespace, or one in the cluster."""
+_SECRET_KINDS = {
+    resource: SecretKind(type_, transform=transform_of(resource), indexes=INDEXERS.get(resource, {}))
+    for resource, type_ in (
+        (r.SECRETS, CREDENTIAL_TYPE),
+        (r.ENGINE_SECRETS, ENGINE_CREDENTIALS_TYPE),
+    )
+}
+_UNREAD_TYPES = (API_KEY_TYPE, CONNECT_SESSION_TYPE, OAUTH_STATE_TYPE)
+
+WATCHED_RESOURCES = tuple(
+    resource
+    for resource in (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.JOBS, r.PODS, r.CONFIG_MAPS)
+    if resource not in _SECRET_KINDS
+)
+"""Each has a watch in each watched namespace, or one in the cluster. Secrets have one in each organisation."""
 _LABELLED = frozenset((*CHILD_RESOURCES, r.JOBS, r.PODS))
 
 
-_METADATA_ONLY = frozenset((r.CONFIG_MAPS, r.ENGINE_SECRETS))
-
-
-def _field_selector(resource: Resource) -> str | None:
-    secret_type = CREDENTIAL_TYPE if resource == r.SECRETS else resource.secret_type
-    return f"type={secret_type}" if secret_type else None
+_RIGHTS = f"metadata.name={r.SECRET_RIGHTS.object_name}"
 
 
 def _label_selector(resource: Resource) -> str | None:
@@ -257,8 +365,8 @@ def _informer(kube: Kube, resource: Resource, namespace: str | None) -> Informer
         resource,
         namespace=namespace,
         label_selector=_label_selector(resource),
-        field_selector=_field_selector(resource),
-        metadata_only=resource in _METADATA_ONLY,
+        field_selector=_RIGHTS if resource == r.SECRET_RIGHTS else None,
+        metadata_only=resource == r.CONFIG_MAPS,
         transform=transform_of(resource),
         indexes=dict(INDEXERS.get(resource, {})),
         merge=keep_last_terminations if resource == r.PODS else None,

@@ -5,7 +5,7 @@ from typing import Any
 
 from tieline_core.credentials.exposure import exposure_of
 from tieline_core.credentials.validation.secret_facts import tokens_of, values_of
-from tieline_core.identity.names import VERSION_ANNOTATION
+from tieline_core.identity.names import ENGINE_CREDENTIALS_TYPE, VERSION_ANNOTATION
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.kubernetes.informer import strip_managed_fields
@@ -72,15 +72,14 @@ def _strip_pod(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _strip_engine_secret(obj: dict[str, Any]) -> dict[str, Any]:
-    """A Secret of the engine: it is watched without its value, and managedFields say who wrote that."""
+    """A Secret of the engine without its value; managedFields say who wrote that."""
     foreign = any(
         entry.get("manager") != MANAGER
         and f"f:{ENGINE_CREDENTIALS}" in (entry.get("fieldsV1") or {}).get("f:data", {})
         for entry in obj["metadata"].get("managedFields", ())
     )
     metadata = strip_managed_fields(obj)["metadata"]
-    # A watch without values brings another kind.
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": ENGINE_CREDENTIALS_TYPE}
     return {**secret, FOREIGN_DATA: True} if foreign else secret
 
 

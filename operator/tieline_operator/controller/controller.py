@@ -18,7 +18,7 @@ from tieline_operator.apply.conditions import invalid, is_terminating
 from tieline_operator.apply.plan import Deferred, Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES
-from tieline_operator.cache.organisations import with_organisation_check
+from tieline_operator.cache.organisations import organisation_of, with_organisation_check
 from tieline_operator.config import Config
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers import connection_templates, credential_grants, end_users, environments
@@ -143,6 +143,9 @@ class Controller:
             # Children have owner references: Kubernetes removes them. In a terminating namespace nothing can be
             # created, and what is missing is no drift.
             return None
+        if organisation_of(self.cache, key.namespace) and not self.cache.knows_secrets(key.namespace):
+            # Without them, credentials would be missed that are there.
+            return Deferred()
         now = self.now()
 
         async def plan() -> Plan | Deferred:

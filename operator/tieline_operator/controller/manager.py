@@ -27,6 +27,7 @@ from tieline_core.kubernetes.resources import (
     PODS,
     PROJECT_VERSIONS,
     PROJECTS,
+    SECRET_RIGHTS,
 )
 from tieline_operator.apply.applier import Applier
 from tieline_operator.apply.drift import DriftReporter
@@ -40,6 +41,7 @@ from tieline_operator.cache.organisations import DuplicateOrganisationLog, dupli
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.controller.organisation_recorder import OrganisationRecorder
+from tieline_operator.controller.secret_rights import SecretRights
 from tieline_operator.controller.self_writes import SelfWriteFilter
 from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.service import EngineService
@@ -163,6 +165,9 @@ class Manager:
         self._recorder = OrganisationRecorder(
             self.cache, writes, self.cache, config.lease_namespace, namespaces=config.namespaces
         )
+        self._rights = SecretRights(
+            self.cache, self.cache.secrets, writes, self.cache, config.lease_namespace
+        )
 
     async def start(self) -> None:
         """Starts watching, and reconciling as soon as this replica leads."""
@@ -181,6 +186,11 @@ class Manager:
         self.cache[PROJECTS].subscribe(self._released.changed)
         for resource in (NAMESPACES, ORGANISATION_RECORDS):
             self.cache[resource].subscribe(self._recorder.changed)
+        if await self.cache.gives_rights():
+            self.cache.secrets.follow(())
+            for resource in (NAMESPACES, ORGANISATION_RECORDS, SECRET_RIGHTS):
+                self.cache[resource].subscribe(self._rights.changed)
+        self.cache.secrets.when_synced(self._enqueue_all_in)
         self._engine.follow()
         if self._config.exposure.mode is not ExposureMode.HTTP_ROUTE:
             # Earlier settings may have left some; many clusters do not have the resource.
@@ -277,6 +287,11 @@ class Manager:
     def _enqueue_project(self, namespace: str, name: str) -> None:
         self._enqueue(Key(PROJECTS.kind, namespace, name))
 
+    def _enqueue_all_in(self, namespace: str) -> None:
+        for resource in PRIMARY_RESOURCES:
+            for obj in self.cache[resource].list(namespace):
+                self._enqueue(key_of(resource, obj))
+
     def _enqueue_all_projects(self) -> None:
         for project in self.cache[PROJECTS].list():
             self._enqueue(key_of(PROJECTS, project))
@@ -305,6 +320,7 @@ class Manager:
                 self.queue.add(key_of(resource, obj))
         self._duplicates.lead()
         self._recorder.queue.start()
+        self._rights.queue.start()
         self._notifications.start()
         self.queue.start()
         if self._tokens:
@@ -317,6 +333,7 @@ class Manager:
             stops = [
                 self.queue.stop(),
                 self._recorder.queue.stop(),
+                self._rights.queue.stop(),
                 self._notifications.stop(),
                 self._engine.stop(),
             ]

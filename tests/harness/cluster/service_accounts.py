@@ -35,9 +35,13 @@ def account_of(part: str) -> str:
 
 @contextmanager
 def confined(part: str, *, kubectl: Kubectl, kubeconfig: Path, folder: Path) -> Iterator[Path]:
-    """A kubeconfig of an account with the rights of ``deploy/base/<part>-rbac.yaml``, in all namespaces."""
+    """A kubeconfig of an account with the rights of ``deploy/base/<part>-rbac.yaml``, in all namespaces.
+
+    Those to Secrets too, which the operator gives in each organisation where the platform is deployed.
+    """
     name = _name(part)
-    documents = list(fast_yaml.load_all((ROLES / f"{part}-rbac.yaml").read_text()))
+    files = (f"{part}-rbac.yaml", "secrets-rbac.yaml")
+    documents = [one for file in files for one in fast_yaml.load_all((ROLES / file).read_text())]
     # What a Role gives in the platform's namespace is needed wherever a test keeps its Lease.
     rules = [rule for one in documents if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
     rbac = "rbac.authorization.k8s.io"

@@ -380,6 +380,7 @@ def test_for_one_organisation_nothing_but_the_review_of_callers_is_granted_beyon
     assert {name for kind, namespace, name in found if kind == "Role" and namespace == "acme"} == {
         "tieline-operator",
         "tieline-api",
+        "tieline-secrets",
     }
 
 

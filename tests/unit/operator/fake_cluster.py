@@ -69,6 +69,8 @@ class FakeCluster:
         self.other_secrets: set[str] = set()
         self.late_secrets: dict[str, Any] = {}
         """Those of our type that the watch has not brought yet."""
+        self.unread: set[str] = set()
+        """Namespaces whose Secrets are not known yet."""
         self.ahead: dict[str, Any] = {}
         """Connections as Kubernetes has them where the cache is behind, by name."""
         self.behind: dict[Resource, dict[tuple[str, str], Any]] = {}
@@ -127,6 +129,9 @@ class FakeCluster:
     async def live_connection(self, namespace: str, name: str) -> Any:
         self.reads += 1
         return self.ahead.get(name) or self.objects[r.CONNECTIONS].get((namespace, name))
+
+    def knows_secrets(self, namespace: str) -> bool:
+        return namespace not in self.unread
 
     async def fetch_uncached_secret(self, namespace: str, name: str) -> bool:
         found = self.late_secrets.pop(name, None)

@@ -14,7 +14,9 @@ from tests.integration.api.conftest import PUBLIC_URL, Client, Server
 from tests.integration.api.objects import make_system
 from tieline_api.authorisation.authorize_url import challenge
 from tieline_core.identity.ids import new_id
+from tieline_core.identity.names import OAUTH_STATE_TYPE
 from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.oauth.state_store import OAuthStateStore, PendingAuthorization, StateRefusedError, new_state
 
 pytestmark = pytest.mark.cluster
@@ -130,12 +132,15 @@ def test_states_expire_and_are_cleaned(
         now = datetime.now(UTC)
         async with await Kube.connect(kubeconfig=api_kubeconfig) as kube:
             states = OAuthStateStore(kube, seconds=60, now=lambda: now)
-            later = OAuthStateStore(kube, seconds=60, now=lambda: now + timedelta(seconds=61))
+            later = OAuthStateStore(
+                kube, seconds=60, kept=lambda: kept, now=lambda: now + timedelta(seconds=61)
+            )
             first, second = new_state(org.id), new_state(org.id)
             for state in (first, second):
                 await states.remember(state, pending, system=system)
             with pytest.raises(StateRefusedError, match="expired"):
                 await later.bind(first, namespace=org.namespace, holder="a")
+            kept = await kube.list(SECRETS, org.namespace, field_selector=f"type={OAUTH_STATE_TYPE}")
             assert await later.sweep() >= 1
             with pytest.raises(StateRefusedError, match="not known"):
                 await states.bind(second, namespace=org.namespace, holder="a")

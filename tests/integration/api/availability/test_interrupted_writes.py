@@ -160,7 +160,9 @@ async def caught_up(platform: Dependencies, namespace: str) -> None:
     """Returns once the caches have all that has been done."""
 
     async def same() -> bool:
-        for cache in platform.cluster.watched:
+        cluster = platform.cluster
+        others = [cache for cache in cluster.watched(namespace) if cache.resource != SECRETS]
+        for cache in (*others, cluster.secrets):
             here = {uid_and_version(obj) for obj in cache.list(namespace)}
             of_type = f"type={CREDENTIAL_TYPE}" if cache.resource == SECRETS else None
             there = await platform.kube.list(cache.resource, namespace, field_selector=of_type)

@@ -52,7 +52,10 @@ def test_failures_of_one_system_are_one_issue_that_is_found_and_decided_about(de
     assert found["projectId"] == deployed.project["id"]
     assert sum(found["hours"]) == 3
     issue = found["id"]
-    everywhere = client.ok("GET", f"/issues?task={task}&system=Shop+of+the+EU&since=2026-01-01T00:00:00Z&until=2100-01-01T00:00:00Z")
+    everywhere = client.ok(
+        "GET",
+        f"/issues?task={task}&system=Shop+of+the+EU&since=2026-01-01T00:00:00Z&until=2100-01-01T00:00:00Z",
+    )
     assert (everywhere["totalCount"], everywhere["items"][0]["id"]) == (1, issue)
     assert client.ok("GET", f"/issues?task={task}&project_env=nowhere")["items"] == []
     shown = client.ok("GET", path(deployed, issue.upper()))

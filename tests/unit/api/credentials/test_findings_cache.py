@@ -46,6 +46,7 @@ async def test_of_systems_and_secrets_that_are_gone_nothing_is_remembered(tmp_pa
     async with FakeApiServer.running() as server, server.client() as kube:
         platform = make_dependencies(kube, engine_away.api_settings(traces_file=str(tmp_path / "traces.db")))
         cluster = platform.cluster
+        cluster.secret_informers.follow(["acme"])
         before = len(status_overlay._facts), len(status_overlay._judgements)
         data = {"password": base64.b64encode(b"x").decode()}
         for version in (1, 2, 3):

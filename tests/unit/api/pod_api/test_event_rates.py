@@ -25,6 +25,9 @@ class Cluster(Projects):
     def require_sync(self) -> None:
         """It is there."""
 
+    async def await_secrets(self, _namespace: str) -> None:
+        """They are there."""
+
     def organisation_of(self, namespace: str) -> Any:
         return SimpleNamespace(id="org", namespace=namespace)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from aiohttp import ClientSession, web
@@ -58,6 +58,7 @@ class Platform:
         self.authentication = SimpleNamespace(caller=self._caller)
         self.cluster = SimpleNamespace(
             require_sync=lambda: None,
+            await_secrets=AsyncMock(),
             organisation=lambda _id: self.organisation,
             quotas=lambda _namespace, _defaults: OrganisationQuotas(),
         )
