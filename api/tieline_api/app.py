@@ -97,6 +97,7 @@ from tieline_api.use_cases.approval_reporter import ApprovalReporter
 from tieline_api.use_cases.issue_reporter import IssueReporter
 from tieline_api.views.status_overlay import evict_deleted
 from tieline_api.watching.feed import ChangeFeed
+from tieline_common.authorities import file_trust
 from tieline_core.connectors.import_process import Importer
 from tieline_core.credentials.token_manager import TokenManager
 from tieline_core.evaluation.variables_checker import VariablesChecker
@@ -128,7 +129,9 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
-    engine = Engine(settings.engine_url, settings.engine_credentials_file)
+    engine = Engine(
+        settings.engine_url, settings.engine_credentials_file, trust=file_trust(settings.engine_ca_file)
+    )
     signer = EnvironmentSigner(settings.engine_credentials_file, settings.engine_signer_file)
     environments = EnvironmentEngines(engine, signer)
     limits = LimitStates(engine)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import ssl
 import sys
 
 import uvloop
@@ -15,7 +16,9 @@ from tieline_api.connect.brand import BrandError
 from tieline_api.server import json_logging
 from tieline_api.server.graceful_drain import Leaving
 from tieline_api.server.http_server import Runner
+from tieline_api.server.tls import CertificateError, ServedCertificate
 from tieline_api.settings import Settings
+from tieline_common.cancellation import cancel_and_wait
 from tieline_core import process_memory
 from tieline_core.environment_settings import SettingsError
 from tieline_core.kubernetes import Kube
@@ -43,7 +46,7 @@ def main() -> int:
     json_logging.set_up(settings.log_level)
     try:
         uvloop.run(serve(settings))
-    except (NoClusterError, IssuersError, BrandError) as error:
+    except (NoClusterError, IssuersError, BrandError, CertificateError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
@@ -58,26 +61,43 @@ async def serve(settings: Settings) -> None:
     async with process_memory.periodic_heap_trim(), await _connect(settings) as kube:
         platform = make_dependencies(kube, settings)
         apps, leaving = make_apps(kube, platform), Leaving()
-        ports = (
-            (apps.public, settings.listen_port, settings.shutdown_seconds),
-            (apps.internal, settings.internal_port, min(settings.shutdown_seconds, _SHORT_SECONDS)),
-            (apps.monitoring, settings.metrics_port, 1.0),
-            (apps.activator, settings.activator_port, settings.shutdown_seconds),
+        certificate = _certificate(settings)
+        internal: list[tuple[int, ssl.SSLContext | None]] = []
+        if settings.tls.is_plain_served:
+            internal.append((settings.internal_port, None))
+        if certificate is not None:
+            internal.append((settings.internal_tls_port, certificate.context))
+        listeners: tuple[tuple[web.Application, list[tuple[int, ssl.SSLContext | None]], float], ...] = (
+            (apps.public, [(settings.listen_port, None)], settings.shutdown_seconds),
+            (apps.internal, internal, min(settings.shutdown_seconds, _SHORT_SECONDS)),
+            (apps.monitoring, [(settings.metrics_port, None)], 1.0),
+            (apps.activator, [(settings.activator_port, None)], settings.shutdown_seconds),
         )
         runners = []
-        for app, port, patience in ports:
+        for app, ports, patience in listeners:
             app.middlewares.insert(0, leaving.middleware())
             runner = Runner(app, shutdown_timeout=patience)
             await runner.setup()
-            await web.TCPSite(runner, settings.listen_host, port).start()
+            for port, context in ports:
+                await web.TCPSite(runner, settings.listen_host, port, ssl_context=context).start()
+                logger.info("Listening", extra={"host": settings.listen_host, "port": port})
             runners.append(runner)
-            logger.info("Listening", extra={"host": settings.listen_host, "port": port})
+        following = asyncio.create_task(certificate.follow()) if certificate is not None else None
         await stop_requested.wait()
         logger.info("Draining: accepting requests until no more arrive")
         await leaving.wait(silence=settings.drain_seconds)
         logger.info("Stopping, finishing what is in flight")
         for runner in reversed(runners):
             await runner.cleanup()
+        if following is not None:
+            await cancel_and_wait(following)
+
+
+def _certificate(settings: Settings) -> ServedCertificate | None:
+    """For the listener of project pods; None where that speaks plain text. Raises CertificateError."""
+    if not settings.tls.is_served or settings.tls_folder is None:
+        return None
+    return ServedCertificate(settings.tls_folder)
 
 
 async def _connect(settings: Settings) -> Kube:

@@ -5,6 +5,9 @@
 | TIELINE_LISTEN_HOST | 0.0.0.0 | address to listen on |
 | TIELINE_LISTEN_PORT | 8080 | port of the REST API |
 | TIELINE_INTERNAL_PORT | 8081 | port of the endpoints for project pods |
+| TIELINE_TLS | disabled | whether project pods are served by TLS: disabled, optional (as well) or required |
+| TIELINE_INTERNAL_TLS_PORT | 8443 | port for project pods by TLS |
+| TIELINE_TLS_FOLDER | (none) | folder with its certificate (tls.crt) and key (tls.key); read again when they change |
 | TIELINE_ACTIVATOR_PORT | 8082 | port that answers for environments without pods |
 | TIELINE_METRICS_PORT | 9090 | port of Prometheus' metrics |
 | TIELINE_KUBE_CONTEXT | (current) | context of the kubeconfig; in a cluster the pod's own account is used |
@@ -48,6 +51,7 @@
 | TIELINE_ENGINE_URL | (required) | the event engine: URLs of NATS servers, separated by commas |
 | TIELINE_ENGINE_CREDENTIALS_FILE | (required) | credentials file for the engine; read again for each connection |
 | TIELINE_ENGINE_SIGNER_FILE | (required) | seed of the key for users of environments' accounts; read likewise |
+| TIELINE_ENGINE_CA_FILE | (none) | authorities of the engine's certificate (PEM): with them by TLS alone |
 | TIELINE_RUNS_FILE | tieline-runs.db beside the traces | the index of runs, made anew from the engine when missing |
 | TIELINE_RUNS_MEBIBYTES | 256 | what the index of runs may take; beyond it the oldest go (16 to 1000000) |
 | TIELINE_QUOTAS | (none) | quotas of organisations that have no others, in YAML or JSON |
@@ -200,6 +204,8 @@ class Settings(ConsoleSettings):
     engine_url: Annotated[Names, AfterValidator(_engine_urls)]
     engine_credentials_file: Path
     engine_signer_file: Path
+    engine_ca_file: Path | None = None
+    tls_folder: Path | None = None
     runs_file: str | None = None
     runs_mebibytes: Annotated[int, number(16, 1_000_000, int)] = 256
     quotas: Annotated[Quotas, BeforeValidator(quotas_setting)] = NO_QUOTAS
@@ -251,10 +257,15 @@ class Settings(ConsoleSettings):
         missing = [name for name, url in needed.items() if not url]
         if self.traces_store != "embedded" and missing:
             raise ValueError(f"TIELINE_TRACES_STORE={self.traces_store} needs {' and '.join(missing)} too")
-        ports = {self.listen_port, self.internal_port, self.activator_port, self.metrics_port}
-        if len(ports) < 4:
+        if self.tls.is_served and self.tls_folder is None:
+            raise ValueError(f"TIELINE_TLS={self.tls} needs TIELINE_TLS_FOLDER too")
+        ports = [self.listen_port, self.internal_port, self.activator_port, self.metrics_port]
+        if self.tls.is_served:
+            ports.append(self.internal_tls_port)
+        if len(set(ports)) < len(ports):
+            by_tls = "TIELINE_INTERNAL_TLS_PORT, " if self.tls.is_served else ""
             raise ValueError(
-                "TIELINE_LISTEN_PORT, TIELINE_INTERNAL_PORT, TIELINE_ACTIVATOR_PORT and TIELINE_METRICS_PORT must be "
-                "different ports"
+                f"TIELINE_LISTEN_PORT, TIELINE_INTERNAL_PORT, {by_tls}TIELINE_ACTIVATOR_PORT and TIELINE_METRICS_PORT "
+                "must be different ports"
             )
         return self

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from tieline_core.tls import TlsMode
 from tieline_protocol.egress import PUBLIC_ONLY, Egress
 
 _PREFIX = "TIELINE_"
@@ -62,6 +63,8 @@ class EnvironmentSettings(BaseSettings):
 
     listen_port: Port = 8080
     internal_port: Port = 8081
+    internal_tls_port: Port = 8443
+    tls: TlsMode = TlsMode.DISABLED
     activator_port: Port = 8082
     metrics_port: Port = 9090
     log_level: Annotated[str, BeforeValidator(_level)] = "INFO"
@@ -114,4 +117,7 @@ def _problem(error: ErrorDetails) -> str:
             return f"{name} is not set"
         case "bool_parsing":
             return f"{name} must be true or false, not {error['input']!r}"
+        case "enum":
+            expected = error["ctx"]["expected"].replace("'", "")
+            return f"{name} must be {expected}, not {error['input']!r}"
     return f"{name} {error['msg'].removeprefix('Value error, ')}".strip()

@@ -4,12 +4,16 @@ nats-py takes any message with the header ``Status`` for a status of the server,
 the headers of a message. Pods may store any headers.
 """
 
+import logging
 import re
+import ssl
 from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
+
+from tieline_common.authorities import Trust
 
 _STATUS = "Status"
 _SEQUENCE = "Nats-Sequence"
@@ -68,12 +72,30 @@ def _status(message: Msg) -> str:
     return (message.headers or {}).get(_STATUS, "")
 
 
+def _says_something(record: logging.LogRecord) -> bool:
+    """False for what event loops log whenever a connection of nats-py by TLS ends: it is of no consequence."""
+    return "eof_received" not in str(record.msg)
+
+
 class EngineClient(Client):
     """A client that reads whatever pods have stored.
 
     It overrides parts of nats-py that are not public, because nats-py has no hook there:
     ``tests/integration/engine/test_hostile_messages.py`` fails when they change.
     """
+
+    def __init__(self, trust: Trust | None = None) -> None:
+        """With ``trust`` it connects by TLS alone, to servers whose certificate is of an authority in it."""
+        super().__init__()
+        self.trust = trust
+        if trust is not None:
+            logging.getLogger("asyncio").addFilter(_says_something)
+
+    @property
+    def ssl_context(self) -> ssl.SSLContext:
+        """See nats-py, which asks for it at each connection."""
+        context: ssl.SSLContext = self.trust() if self.trust is not None else super().ssl_context
+        return context
 
     async def request(
         self,

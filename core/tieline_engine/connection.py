@@ -5,11 +5,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import nats.errors
 from nats.aio.client import Client
 
+from tieline_common.authorities import Trust
 from tieline_common.backoff import exponential, jitter
 from tieline_engine.client import EngineClient
 from tieline_engine.credentials import Credentials
@@ -50,12 +53,17 @@ class ConnectingUser:
 
 
 async def connect(
-    client: Client, servers: Sequence[str], user: ConnectingUser, *, name: str, **options: Any
+    client: EngineClient, servers: Sequence[str], user: ConnectingUser, *, name: str, **options: Any
 ) -> None:
     """Connects a client to one of the servers. ``options`` are those of nats-py.
 
+    A client with trust begins with TLS: it neither believes nor sends anything before the server is verified. Servers
+    share a certificate for the first name in the URLs, since they tell of each other by addresses.
+
     Raises TimeoutError, OSError, and the errors of nats-py.
     """
+    if client.trust is not None:
+        options |= {"tls": client.trust(), "tls_hostname": _name_of(servers), "tls_handshake_first": True}
     async with asyncio.timeout(CONNECT_SECONDS):
         await client.connect(
             servers=list(servers),
@@ -67,6 +75,19 @@ async def connect(
             signature_cb=user.sign,
             **options,
         )
+
+
+def _name_of(servers: Sequence[str]) -> str | None:
+    hosts = [host for url in servers if (host := urlsplit(url).hostname)]
+    return next((host for host in hosts if not _is_address(host)), None)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def ensure_connected(client: Client) -> None:
@@ -103,13 +124,15 @@ class KeptConnection(ABC):
         name: str,
         first_backoff: float,
         longest_backoff: float,
+        trust: Trust | None = None,
         **options: Any,
     ) -> None:
-        """``options`` are those of nats-py, such as RECONNECTING or ONCE."""
+        """``options`` are those of nats-py, such as RECONNECTING or ONCE. ``trust``: see EngineClient."""
         self._servers = list(servers)
         self._name = name
         self._first_backoff = first_backoff
         self._longest_backoff = longest_backoff
+        self._trust = trust
         self._options = options
         self._error: Exception | None = None
 
@@ -160,7 +183,7 @@ class KeptConnection(ABC):
         user = self.user()
         if user is None:
             return "its keys are not known"
-        client, closed = EngineClient(), asyncio.Event()
+        client, closed = EngineClient(self._trust), asyncio.Event()
         self._error = None
 
         async def on_closed() -> None:

@@ -20,6 +20,9 @@ prefix=$(cat "$credentials/api-prefix")
 js() {
     creds=$1
     shift
+    if [ -e "$credentials/ca.crt" ]; then
+        set -- --tlsfirst --tlsca "$credentials/ca.crt" "$@"
+    fi
     nats --server "$server" --creds "$creds" --js-api-prefix "$prefix" "$@" </dev/null
 }
 

@@ -21,6 +21,9 @@
 | TIELINE_METRICS_OBJECT_NAMES | false | whether metrics name objects, and not only count them |
 | TIELINE_LISTEN_PORT | 8080 | the API's: port of REST |
 | TIELINE_INTERNAL_PORT | 8081 | the API's: port for project pods, which their NetworkPolicies open |
+| TIELINE_TLS | disabled | whether API and engine serve pods by TLS: disabled, optional (as well) or required |
+| TIELINE_TLS_CERTIFICATES | operator | who makes their certificates: operator or cert-manager |
+| TIELINE_INTERNAL_TLS_PORT | 8443 | the API's: port for project pods by TLS |
 | TIELINE_ACTIVATOR_PORT | 8082 | the API's: port that answers for environments without pods |
 | TIELINE_METRICS_NAMESPACES | (none) | namespaces whose pods may ask project pods for metrics, with commas |
 | TIELINE_HEALTHY_SECONDS | 60 | seconds for which a version must serve without a restart until it is healthy |
@@ -64,9 +67,10 @@ from tieline_core.engine.streams import StreamLimits
 from tieline_core.environment_settings import EnvironmentSettings, Names, Port, listed, number
 from tieline_core.kubernetes.quantities import amount
 from tieline_core.resources.quotas import NO_QUOTAS, Quotas, quotas_setting
+from tieline_core.tls import CertificateSource
 from tieline_operator.workload import exposure
 from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure
-from tieline_operator.workload.network_policies import CLUSTER_DNS
+from tieline_operator.workload.network_policies import CLUSTER_DNS, ENGINE
 from tieline_operator.workload.public_urls import PLACEHOLDERS, placeholders
 from tieline_protocol.packages import own_architecture
 
@@ -200,6 +204,7 @@ class Config(EnvironmentSettings):
     metrics_object_names: bool = False
     exposure: Exposure = NOT_EXPOSED
     cluster_dns: Annotated[Names, AfterValidator(_name_servers)] = CLUSTER_DNS
+    tls_certificates: CertificateSource = CertificateSource.OPERATOR
     engine_url: Annotated[Names, AfterValidator(_engine_urls)]
     engine_replicas: Annotated[int, BeforeValidator(_stream_replicas)] = 1
     engine_queue_bytes: _Bytes = 256 << 20
@@ -220,6 +225,16 @@ class Config(EnvironmentSettings):
     packages_index_secret: str = ""
     packages_ca: Annotated[str, AfterValidator(_authorities)] = ""
     packages_architecture: str = Field(default_factory=own_architecture)
+
+    @property
+    def own_engine(self) -> bool:
+        """Whether the engine is the release's own, with the configuration that the operator writes."""
+        return any(f"//{ENGINE}.{self.lease_namespace}." in url for url in self.engine_url)
+
+    @property
+    def engine_by_tls(self) -> bool:
+        """Whether its servers have certificates of the platform's authority."""
+        return self.tls.is_served and self.own_engine
 
     @property
     def stream_limits(self) -> StreamLimits:

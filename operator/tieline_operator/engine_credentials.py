@@ -3,7 +3,8 @@
 NATS' command line backs up and restores one account at a time, and each environment has one. It writes a file for the
 platform's account and for each environment's, and an index of them: one line each with the file, the account, and the
 names of the namespace, the Project and the environment, separated by tabs. The file ``api-prefix`` has the prefix of
-JetStream's API by which streams are managed until the credentials end. The files are secrets with all rights in their
+JetStream's API by which streams are managed until the credentials end, and ``ca.crt`` the authorities of the servers'
+certificate, where they speak TLS. The files are secrets with all rights in their
 accounts.
 """
 
@@ -18,10 +19,12 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import nats.errors
 
+from tieline_common.authorities import trusting
 from tieline_core.engine.accounts import account_claims_of, push_account
 from tieline_core.engine.system_requests import EngineAnswerError
 from tieline_core.engine.trust import AccountSigner, BackupAccess, EngineTrust, InvalidTrustError
@@ -31,11 +34,13 @@ from tieline_core.identity.organisations import Records, holder, labelled_id, re
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.kubeconfig import NoClusterError
 from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, ORGANISATION_RECORDS, SECRETS
+from tieline_core.tls import AUTHORITIES
 from tieline_operator.apply.plan import Object
 from tieline_operator.config import Config
 from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.keys import TRUST_SECRET
 from tieline_operator.main import connect
+from tieline_operator.tls.objects import ENGINE_SECRET, read_authorities
 from tieline_protocol.event_streams import EventStreams
 
 INDEX = "index.tsv"
@@ -97,6 +102,7 @@ def credentials_files(
     access: BackupAccess,
     *,
     now: datetime,
+    authorities: str = "",
 ) -> Iterator[tuple[str, str]]:
     """Names and contents of the files, with the index at the end."""
     lines = []
@@ -111,6 +117,8 @@ def credentials_files(
         names = (one.namespace, one.project or "-", one.name or "-")
         yield entry(name, trust.users.of_environment(one.streams), *names)
     yield PREFIX, f"{access.prefix}\n"
+    if authorities:
+        yield AUTHORITIES, authorities
     yield INDEX, "".join(f"{line}\n" for line in lines)
 
 
@@ -140,8 +148,12 @@ def archive(files: Iterator[tuple[str, str]], now: datetime) -> bytes:
     return buffer.getvalue()
 
 
-async def _read(config: Config) -> tuple[EngineTrust, list[EnvironmentAccount]]:
+async def _read(config: Config) -> tuple[EngineTrust, list[EnvironmentAccount], str]:
+    """The keys, the environments, and the authorities of the servers' certificate; "" where they have none of ours."""
     async with await connect(config) as kube:
+        served = (
+            await kube.get(SECRETS, ENGINE_SECRET, config.lease_namespace) if config.engine_by_tls else None
+        )
         trust = await kube.get(SECRETS, TRUST_SECRET, config.lease_namespace)
         namespaces = await kube.list(NAMESPACES)
         selected = f"metadata.name={ORGANISATION_RECORDS.object_name}"
@@ -153,13 +165,15 @@ async def _read(config: Config) -> tuple[EngineTrust, list[EnvironmentAccount]]:
             secrets.extend(found)
     values: Mapping[str, str] = trust.get("data") or {}
     decoded = {name: base64.b64decode(value) for name, value in values.items()}
-    return EngineTrust.from_values(decoded), environment_accounts(secrets, namespaces, records_of(records))
+    environments = environment_accounts(secrets, namespaces, records_of(records))
+    return EngineTrust.from_values(decoded), environments, read_authorities(served)
 
 
-async def _give(access: BackupAccess, trust: EngineTrust, urls: Sequence[str]) -> None:
+async def _give(access: BackupAccess, trust: EngineTrust, urls: Sequence[str], authorities: str = "") -> None:
     """Opens the prefix of a backup, and leaves those of others open. The operator closes all when the last one ends."""
     now = datetime.now(UTC)
-    async with account_client(urls, trust.system_users) as system:
+    trusted = partial(trusting, authorities) if authorities else None
+    async with account_client(urls, trust.system_users, trusted) as system:
         claims = await account_claims_of(system, trust.system.public_key) or {}
         await push_account(system, trust.system_jwt(now, backup=access.beside(claims, now)))
 
@@ -182,11 +196,11 @@ def main() -> int:
     except SettingsError as error:
         return _failed(f"The configuration is not usable: {error}", _WRONG_USAGE)
     try:
-        trust, environments = asyncio.run(_read(config))
+        trust, environments, authorities = asyncio.run(_read(config))
         now = datetime.now(UTC)
         access = BackupAccess(until=now + timedelta(hours=chosen.hours))
-        asyncio.run(_give(access, trust, config.engine_url))
-        files = credentials_files(trust, environments, access, now=now)
+        asyncio.run(_give(access, trust, config.engine_url, authorities))
+        files = credentials_files(trust, environments, access, now=now, authorities=authorities)
         if chosen.directory == _ARCHIVE:
             sys.stdout.buffer.write(archive(files, now))
         else:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tieline_packages.api_connection import api_connection
 from tieline_packages.archive import PackagesError, python_tag, write_archive
 from tieline_protocol.findings import first
 from tieline_protocol.package_lock import PackageLock, parse_lock
@@ -320,8 +321,7 @@ def _store(env: Mapping[str, str], archive: Path) -> None:
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     parts = urlsplit(env["TIELINE_API_URL"].rstrip("/"))
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=_UPLOAD_SECONDS)
+    connection = api_connection(parts, env, timeout=_UPLOAD_SECONDS)
     path = f"{parts.path}/internal/v1/environment/packages/{env['TIELINE_PACKAGES_KEY']}?digest={digest}"
     token = Path(env["TIELINE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
     headers = {

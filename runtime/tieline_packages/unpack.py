@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tieline_packages.api_connection import api_connection
 from tieline_packages.archive import PackagesError, clear, unpack_archive
 from tieline_protocol.packages import MAX_ARCHIVE_BYTES
 
@@ -83,8 +84,7 @@ def fetch_and_unpack(source: Source, folder: Path, *, until: float) -> None:
 
 def _fetch(source: Source, archive: Path) -> None:
     parts = urlsplit(source.api_url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=_REQUEST_SECONDS)
+    connection = api_connection(parts, os.environ, timeout=_REQUEST_SECONDS)
     path = f"{parts.path}/internal/v1/environment/packages/{source.key}?digest={source.digest}"
     try:
         token = source.token_file.read_text(encoding="utf-8").strip()

@@ -35,6 +35,8 @@ ROUTES = tuple(
     for number in range(3)
 )
 USER = 65532
+PLAIN = {"mode": "disabled"}
+"""No operator makes certificates here."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,7 @@ def _install(
         "operator": {"replicas": 0},
         "api": {"replicas": 0},
         "engine": {"image": this.images["engine"], **engine},
+        "tls": PLAIN,
     }
     place = ("-n", PLATFORM_NAMESPACE, "--wait", "--timeout", "120s")
     helm("install", "tieline", this.chart, *place, values=values)
@@ -170,7 +173,7 @@ async def test_what_is_queued_outlives_the_engines_pod_and_the_release(
             "tieline",
             this.chart,
             *place,
-            values={**engine, "operator": {"replicas": 0}, "api": {"replicas": 0}},
+            values={**engine, "operator": {"replicas": 0}, "api": {"replicas": 0}, "tls": PLAIN},
         )
         async with _client(kubectl, trust) as jetstream:
             assert await _queued(jetstream) == 20

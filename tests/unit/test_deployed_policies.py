@@ -64,7 +64,8 @@ def test_the_api_alone_reaches_the_webhooks_of_environments_and_no_other_port() 
 
 
 @pytest.mark.parametrize(
-    ("name", "others"), [("tieline-api", {"http", "internal", "activator"}), ("tieline-operator", {"health"})]
+    ("name", "others"),
+    [("tieline-api", {"http", "internal-tls", "activator"}), ("tieline-operator", {"health"})],
 )
 def test_metrics_are_for_the_namespace_of_prometheus_alone(name: str, others: set[str]) -> None:
     text = (DEPLOY / "base" / "network-policies.yaml").read_text(encoding="utf-8")

@@ -18,6 +18,7 @@ from nats.js.errors import NotFoundError
 from tieline_api.engine.credentials import read_credentials
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of
+from tieline_common.authorities import Trust
 from tieline_common.cancellation import cancel_and_wait
 from tieline_core.engine.management import MANAGEMENT_PREFIX
 from tieline_engine.connection import RECONNECTING, ConnectingUser, KeptConnection, described
@@ -40,11 +41,18 @@ class Engine(KeptConnection, EngineRequests):
 
     prefix = MANAGEMENT_PREFIX
 
-    def __init__(self, urls: Sequence[str], credentials_file: Path) -> None:
+    def __init__(self, urls: Sequence[str], credentials_file: Path, *, trust: Trust | None = None) -> None:
+        """``trust``: see EngineClient."""
         super().__init__(
-            urls, name=API_CLIENT, first_backoff=_FIRST_PAUSE, longest_backoff=_LONGEST_PAUSE, **RECONNECTING
+            urls,
+            name=API_CLIENT,
+            first_backoff=_FIRST_PAUSE,
+            longest_backoff=_LONGEST_PAUSE,
+            trust=trust,
+            **RECONNECTING,
         )
         self._urls = urls
+        self.trust = trust
         self._user = ConnectingUser(lambda: read_credentials(credentials_file))
         self._client: Client | None = None
         self._tasks: list[asyncio.Task[None]] = []

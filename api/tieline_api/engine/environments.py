@@ -244,7 +244,7 @@ class EnvironmentEngines:
 
     async def _connect(self, streams: EventStreams) -> Client:
         """One attempt. A client whose connection is lost is not connected again: a new one is made for the next use."""
-        client = EngineClient()
+        client = EngineClient(self._platform.trust)
         reasons: deque[str] = deque(maxlen=1)
 
         async def failed(error: Exception) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-ENGINE_TOOLS = ("find", "rm", "sh")
+ENGINE_TOOLS = ("cat", "find", "rm", "sh", "sleep")
 """What the engine's start runs."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tieline_core.tls import CERTIFICATE, KEY, TlsMode
 from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
 
 SINGLE_NAME = "TIELINE_SERVER_NAME"
@@ -12,6 +13,8 @@ CLUSTERED_NAME = "TIELINE_CLUSTERED_SERVER_NAME"
 """The same, where there are several."""
 
 _MAX_PENDING = 32 << 20
+# How long a server waits for a client to begin with TLS before it tells of itself in plain text, while it serves both.
+_TLS_FIRST = "300ms"
 _ASK_OTHERS, _ASK_NOBODY = "1500ms", "100ms"
 
 
@@ -95,3 +98,22 @@ class EngineConfig:
             return ""
         routes = "".join(f"    {json.dumps(route)}\n" for route in self.routes)
         return f'cluster {{\n  name: tieline\n  listen: "{self.host}:6222"\n  routes: [\n{routes}  ]\n}}\n'
+
+
+def tls_config(base: str, mode: TlsMode, certificates: str) -> str:
+    """The file of a server that serves TLS: the configuration in the file ``base`` beside it, and what adds TLS.
+
+    ``certificates`` is the folder with certificate and key, which the server reads again at SIGHUP.
+    """
+    first = "true" if mode is TlsMode.REQUIRED else json.dumps(_TLS_FIRST)
+    return (
+        f"include {json.dumps(base)}\n"
+        "tls {\n"
+        f"  cert_file: {json.dumps(f'{certificates}/{CERTIFICATE}')}\n"
+        f"  key_file: {json.dumps(f'{certificates}/{KEY}')}\n"
+        '  min_version: "1.2"\n'
+        f"  handshake_first: {first}\n"
+        "  timeout: 5\n"
+        "}\n"
+        f"{'allow_non_tls: true' if mode.is_plain_served else ''}\n"
+    )

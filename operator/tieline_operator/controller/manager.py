@@ -43,7 +43,6 @@ from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.controller.organisation_recorder import OrganisationRecorder
 from tieline_operator.controller.secret_rights import SecretRights
 from tieline_operator.controller.self_writes import SelfWriteFilter
-from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
 from tieline_operator.notifications.reports import ApprovalReports, IssueReports
@@ -57,6 +56,7 @@ from tieline_operator.reconcilers.project.released_ids import ReleasedIds
 from tieline_operator.sources.artifact_files import ArtifactFiles
 from tieline_operator.sources.artifacts import ArtifactDownloader
 from tieline_operator.sources.flux_sources import FluxSources
+from tieline_operator.tls.service import TlsService
 from tieline_operator.tokens.token_service import TokenService
 from tieline_operator.workload.exposure import ExposureMode
 
@@ -91,6 +91,7 @@ class Manager:
         self._drifts = DriftReporter(
             kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc()
         )
+        self._tls = TlsService(config, kube, writes, self.cache)
         self._engine = EngineService(
             config,
             kube,
@@ -100,11 +101,12 @@ class Manager:
             self._enqueue_all_projects,
             self._enqueue_project,
             self._enqueue_projects,
+            trust=self._tls.engine_trust,
         )
-        counts = _run_counts(config, self.cache, self._engine)
-        schedules = _schedule_records(config, self.cache, self._engine)
-        issues = _issue_reports(config, self.cache, self._engine)
-        approvals = _approval_reports(config, self.cache, self._engine)
+        counts = _run_counts(self.cache, self._engine)
+        schedules = _schedule_records(self.cache, self._engine)
+        issues = _issue_reports(self.cache, self._engine)
+        approvals = _approval_reports(self.cache, self._engine)
         self._notifications = NotificationService(
             kube,
             self.cache,
@@ -192,6 +194,7 @@ class Manager:
                 self.cache[resource].subscribe(self._rights.changed)
         self.cache.secrets.when_synced(self._enqueue_all_in)
         self._engine.follow()
+        self._tls.follow()
         if self._config.exposure.mode is not ExposureMode.HTTP_ROUTE:
             # Earlier settings may have left some; many clusters do not have the resource.
             await self.cache.skip_unserved(HTTP_ROUTES)
@@ -306,6 +309,7 @@ class Manager:
         return self._lease.left if self._lease else math.inf
 
     async def _work_on(self) -> None:
+        await self._tls.start()
         await self._engine.start()
         self.leading = True
         self._metrics.leading.set(1)
@@ -336,6 +340,7 @@ class Manager:
                 self._rights.queue.stop(),
                 self._notifications.stop(),
                 self._engine.stop(),
+                self._tls.stop(),
             ]
             if self._tokens:
                 stops.append(self._tokens.refresher.queue.stop())
@@ -355,35 +360,35 @@ def _is_reconciled(obj: Mapping[str, Any]) -> bool:
     return observed is not None and observed == obj["metadata"].get("generation")
 
 
-def _run_counts(config: Config, cache: ClusterCache, engine: EngineService) -> RunHistoryCounts:
+def _run_counts(cache: ClusterCache, engine: EngineService) -> RunHistoryCounts:
     return RunHistoryCounts(
         cache,
         trust=lambda: engine.trust,
-        open_account=lambda signer: account_client(config.engine_url, signer),
+        open_account=engine.open_account,
     )
 
 
-def _schedule_records(config: Config, cache: ClusterCache, engine: EngineService) -> ScheduleRecords:
+def _schedule_records(cache: ClusterCache, engine: EngineService) -> ScheduleRecords:
     return ScheduleRecords(
         cache,
         signer=lambda: engine.signer,
-        open_account=lambda signer: account_client(config.engine_url, signer),
+        open_account=engine.open_account,
     )
 
 
-def _issue_reports(config: Config, cache: ClusterCache, engine: EngineService) -> IssueReports:
+def _issue_reports(cache: ClusterCache, engine: EngineService) -> IssueReports:
     return IssueReports(
         cache,
         signer=lambda: engine.signer,
-        open_account=lambda signer: account_client(config.engine_url, signer),
+        open_account=engine.open_account,
     )
 
 
-def _approval_reports(config: Config, cache: ClusterCache, engine: EngineService) -> ApprovalReports:
+def _approval_reports(cache: ClusterCache, engine: EngineService) -> ApprovalReports:
     return ApprovalReports(
         cache,
         signer=lambda: engine.signer,
-        open_account=lambda signer: account_client(config.engine_url, signer),
+        open_account=engine.open_account,
     )
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tieline_common.authorities import Trust
 from tieline_core.engine.account_clients import CONNECT_EVENTS, connected_client
 from tieline_core.engine.trust import AccountSigner
 from tieline_engine.client import EngineClient
@@ -24,15 +25,25 @@ _VALID = timedelta(days=1)
 
 
 @asynccontextmanager
-async def account_client(urls: Sequence[str], signer: AccountSigner) -> AsyncIterator[Client]:
-    """A client with all rights in an account, for a few requests. Raises TimeoutError and the errors of nats-py."""
-    client = EngineClient()
+async def account_client(
+    urls: Sequence[str], signer: AccountSigner, trust: Trust | None = None
+) -> AsyncIterator[Client]:
+    """A client with all rights in an account, for a few requests. ``trust``: see EngineClient.
+
+    Raises TimeoutError, OSError and the errors of nats-py.
+    """
+    client = EngineClient(trust)
     try:
-        await connect(client, urls, _user_of(signer), name=_CLIENT, **ONCE)
+        await connect(client, urls, _user_of(signer), name=_CLIENT, error_cb=_log_quietly, **ONCE)
         ensure_connected(client)
         yield client
     finally:
         await close(client)
+
+
+async def _log_quietly(error: Exception) -> None:
+    """What ends a connection is raised to who uses it; what goes wrong when it is closed matters to nobody."""
+    logger.debug("A connection to the event engine: %s", type(error).__name__)
 
 
 def _user_of(signer: AccountSigner) -> ConnectingUser:
@@ -59,13 +70,19 @@ class EngineConnection(KeptConnection):
         client_connected: Callable[[str, str], None] = lambda _account, _client: None,
         first_backoff: float = _FIRST_BACKOFF,
         longest_backoff: float = _LONGEST_BACKOFF,
+        trust: Trust | None = None,
     ) -> None:
         """``connected`` is called each time that there is a new connection.
 
         ``client_connected`` is called with account and name of each client that connects to an account of the engine.
         """
         super().__init__(
-            urls, name=_CLIENT, first_backoff=first_backoff, longest_backoff=longest_backoff, **ONCE
+            urls,
+            name=_CLIENT,
+            first_backoff=first_backoff,
+            longest_backoff=longest_backoff,
+            trust=trust,
+            **ONCE,
         )
         self._signer = signer
         self._connected = connected

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tieline_core.engine.server_config import EngineConfig
+from tieline_core.engine.server_config import EngineConfig, tls_config
 from tieline_core.engine.streams import StreamLimits, account_limits, environment_streams, fingerprint
 from tieline_core.engine.trust import AccountSigner, EngineTrust, InvalidTrustError, new_encryption_key
 from tieline_core.identity.ids import new_id, parse_time
+from tieline_core.tls import TlsMode
 from tieline_engine.credentials import Credentials
 from tieline_operator.apply.plan import Manifest, Object
 from tieline_operator.engine.credentials import VALID, credentials_annotations, seconds_to_renewal
@@ -29,6 +30,10 @@ ENCRYPTION_KEY = "encryption-key"
 PREVIOUS_SIGNER = "previous-signer"
 RELEASE_ID = "release-id"
 CONFIG_FILE = "nats.conf"
+TLS_CONFIG_FILES = {TlsMode.OPTIONAL: "nats-tls-optional.conf", TlsMode.REQUIRED: "nats-tls-required.conf"}
+"""Files that add TLS to ``CONFIG_FILE``. The StatefulSet says which one its servers start with."""
+CERTIFICATES = "/etc/tieline-engine-tls"
+"""Where the StatefulSet mounts certificate and key."""
 _STORAGE = "/data"
 _RELEASE_TAG, _NAMESPACE_TAG = "release:", "namespace:"
 _API_USER = "api"
@@ -145,7 +150,8 @@ def config_secret(keys: EngineKeys, namespace: str, *, replicas: int) -> Manifes
         encryption_key="$TIELINE_ENGINE_KEY",
         routes=[f"nats://{host}:6222" for host in hosts] if replicas > 1 else (),
     )
-    values = {CONFIG_FILE: config.text(), ENCRYPTION_KEY: keys.encryption_key}
+    files = {file: tls_config(CONFIG_FILE, mode, CERTIFICATES) for mode, file in TLS_CONFIG_FILES.items()}
+    values = {CONFIG_FILE: config.text(), **files, ENCRYPTION_KEY: keys.encryption_key}
     return _secret(CONFIG_SECRET, namespace, values)
 
 

@@ -4,8 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 
+from nats.aio.client import Client
+
+from tieline_common.authorities import Trust
 from tieline_common.cancellation import cancel_and_wait
 from tieline_core.engine.package_streams import PackageEntry
 from tieline_core.engine.trust import AccountSigner, EngineTrust
@@ -28,7 +31,6 @@ from tieline_operator.engine.stream_readings import Survey, age
 from tieline_operator.engine.stream_reconciler import StreamReconciler
 from tieline_operator.engine.work_reader import WorkReader
 from tieline_operator.metrics import Metrics
-from tieline_operator.workload.network_policies import ENGINE
 from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger(__name__)
@@ -54,19 +56,23 @@ class EngineService:
         keys_changed: Callable[[], None],
         level_changed: Callable[[str, str], None],
         packages_changed: Callable[[str], None],
+        trust: Trust | None = None,
     ) -> None:
         """``keys_changed`` is called when credentials must be signed again.
 
         ``level_changed`` is called with namespace and name of a Project, an environment of which has another queue
         or other work.
         ``packages_changed`` is called with a namespace whose organisation has other packages.
+        ``trust``: how the engine's servers are verified, where they speak TLS.
         """
+        self._urls = config.engine_url
+        self._trust = trust
         self._keys = KeyManager(
             kube,
             writes,
             namespace=config.lease_namespace,
             replicas=config.engine_replicas,
-            own_servers=any(f"//{ENGINE}.{config.lease_namespace}." in url for url in config.engine_url),
+            own_servers=config.own_engine,
             changed=self._on_keys_changed,
         )
         self._keys_changed = keys_changed
@@ -85,30 +91,31 @@ class EngineService:
             self._system_users,
             self._on_connected,
             client_connected=self._streams.client_connected,
+            trust=trust,
         )
         self._sweep = StateSweep(
             cache,
             signer=lambda: self._keys.signer,
-            open_account=lambda signer: account_client(config.engine_url, signer),
+            open_account=self.open_account,
             architecture=config.packages_architecture,
             healthy=lambda: not cache.dead(config.watch_timeout),
         )
         self._stranded = StrandedEvents(
             self._with_old_events,
             keys=lambda: self._keys.keys,
-            open_account=lambda signer: account_client(config.engine_url, signer),
+            open_account=self.open_account,
         )
         self._packages = PackageIndex(
             cache,
             signer=lambda: self._keys.signer,
-            open_account=lambda signer: account_client(config.engine_url, signer),
+            open_account=self.open_account,
             require_streams=lambda namespace: self._streams.queue.add(StreamKey(namespace)),
             changed=packages_changed,
         )
         self._work = WorkReader(
             cache,
             signer=lambda: self._keys.signer,
-            open_account=lambda signer: account_client(config.engine_url, signer),
+            open_account=self.open_account,
             changed=self._work_changed,
         )
         self._cache = cache
@@ -128,6 +135,10 @@ class EngineService:
                 "work": lambda: self._work.stalled,
             }
         )
+
+    def open_account(self, signer: AccountSigner) -> AbstractAsyncContextManager[Client]:
+        """See ``account_client``."""
+        return account_client(self._urls, signer, self._trust)
 
     @property
     def signer(self) -> AccountSigner | None:

@@ -73,8 +73,12 @@ class Workload:
     replicas: int
     api_url: str
     public_url: str
-    api_ports: Mapping[str, int] = field(default_factory=network_policies.API_PORTS.copy)
-    """The port of the API's pods behind each of its Services."""
+    api_ports: Mapping[str, Sequence[int]] = field(default_factory=lambda: network_policies.API_PORTS)
+    """The ports of the API's pods behind each of its Services."""
+    tls: bool = False
+    """Whether the pods speak TLS with the API. They trust the authorities in a ConfigMap of their namespace."""
+    engine_by_tls: bool = False
+    """Whether they do so with the event engine."""
     activator_port: int = ACTIVATOR_PORT
     """Where the API's pods answer for environments without pods."""
     egress: Egress = PUBLIC_ONLY

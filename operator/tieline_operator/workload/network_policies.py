@@ -16,8 +16,8 @@ from tieline_protocol.egress import GLOBAL_V6, INNER_V4, INNER_V6, NAT64, Egress
 
 HTTP_PORT = 8080
 HEALTH_PORT = 8081
-API_PORTS = {INTERNAL_API_SERVICE: 8081, PUBLIC_API_SERVICE: 8080}
-"""The port of the API's pods behind each of its Services."""
+API_PORTS: Mapping[str, Sequence[int]] = {INTERNAL_API_SERVICE: (8081,), PUBLIC_API_SERVICE: (8080,)}
+"""The ports of the API's pods behind each of its Services."""
 ENGINE = "tieline-engine"
 """The Service of the event engine, and the ``app.kubernetes.io/name`` of its pods."""
 ENGINE_SERVICES = (ENGINE, f"{ENGINE}-headless")
@@ -40,14 +40,14 @@ def spec(
     platform_urls: Sequence[str],
     metrics_namespaces: Sequence[str] = (),
     dns: Sequence[str] = CLUSTER_DNS,
-    api_ports: Mapping[str, int] = API_PORTS,
+    api_ports: Mapping[str, Sequence[int]] = API_PORTS,
     engine_urls: Sequence[str] = (),
 ) -> Manifest:
     """In: webhooks, and who may see metrics. Out: names, public addresses, the platform's, and what is allowed.
 
     ``engine_urls`` are those of the event engine's servers; each opens its port alone. ``dns`` are the namespaces and
-    networks of the cluster's name servers. ``api_ports`` has the port of the API's pods behind each of its Services:
-    pods reach that port alone, and nothing else in the platform's namespace.
+    networks of the cluster's name servers. ``api_ports`` has the ports of the API's pods behind each of its Services:
+    pods reach these ports alone, and nothing else in the platform's namespace.
     """
     ports = [{"port": port, "protocol": protocol} for port in _DNS_PORTS for protocol in ("UDP", "TCP")]
     api = [rule for url in platform_urls for rule in _of_the_api(url, api_ports)]
@@ -124,14 +124,14 @@ def _is_in(part: Network, network: Network) -> bool:
     )
 
 
-def _of_the_api(url: str, ports: Mapping[str, int]) -> Iterator[Manifest]:
+def _of_the_api(url: str, ports: Mapping[str, Sequence[int]]) -> Iterator[Manifest]:
     """The rule for a URL that names one of the API's Services: its pods, at the port behind that Service."""
     service, _, rest = (urlsplit(url).hostname or "").removesuffix(_CLUSTER_DOMAIN).partition(".")
     namespace = rest.removesuffix(".svc")
     if service in ports and namespace and "." not in namespace:
         pods = {"matchLabels": {"app.kubernetes.io/name": PUBLIC_API_SERVICE}}
         peer = {**_namespace(namespace), "podSelector": pods}
-        yield {"to": [peer], "ports": [{"port": ports[service], "protocol": "TCP"}]}
+        yield {"to": [peer], "ports": [{"port": port, "protocol": "TCP"} for port in ports[service]]}
 
 
 def _of_the_engine(urls: Sequence[str]) -> list[Manifest]:

@@ -25,6 +25,9 @@ from tieline_operator.workload.pod_template import (
     CONTAINER_SECURITY,
     POD_SECURITY,
     TOKEN_DIR,
+    api_authorities,
+    authorities_mounts,
+    authorities_volumes,
     pull_secrets,
     token_volume,
 )
@@ -101,15 +104,18 @@ def job(
             "configMap": {"name": lock.config_map, "items": [{"key": lock.key, "path": REQUIREMENTS}]},
         },
         token_volume(),
+        *authorities_volumes(workload),
         {"name": "work", "emptyDir": {"sizeLimit": f"{_WORK_BYTES >> 20}Mi"}},
     ]
     mounts: list[Manifest] = [
         {"name": "lock", "mountPath": _LOCK_DIR, "readOnly": True},
         {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
+        *authorities_mounts(workload),
         {"name": "work", "mountPath": "/tmp"},  # noqa: S108  (the pod's own)
     ]
     env = {
         "TIELINE_API_URL": workload.api_url,
+        **api_authorities(workload),
         "TIELINE_TOKEN_FILE": f"{TOKEN_DIR}/token",
         "TIELINE_PACKAGES_KEY": key,
         "TIELINE_LOCK_FILE": f"{_LOCK_DIR}/{REQUIREMENTS}",

@@ -10,6 +10,7 @@ from tieline_core.identity.names import TOKEN_AUDIENCE, VERSION_ANNOTATION, engi
 from tieline_core.kubernetes.quantities import amount
 from tieline_core.resources.placement import PodMetadata
 from tieline_core.resources.projects import FilesConfigMap, Runtime
+from tieline_core.tls import AUTHORITIES, AUTHORITIES_CONFIG_MAP
 from tieline_operator.apply.plan import Manifest
 from tieline_operator.workload import pod_placement
 from tieline_operator.workload.inputs import Packages, Workload
@@ -22,16 +23,20 @@ SECRETS_ANNOTATION = "tieline.dev/secrets"
 CODE_DIR = "/app/code"
 TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
 ENGINE_DIR = "/var/run/secrets/tieline-engine"
+AUTHORITIES_DIR = "/etc/tieline-ca"
+AUTHORITIES_FILE = f"{AUTHORITIES_DIR}/{AUTHORITIES}"
+"""The certificate authorities by which pods verify API and engine."""
 ENGINE_CREDENTIALS = "engine.creds"
 """The key of the Secret with which pods connect to the event engine, and the file in ``ENGINE_DIR``."""
 # On SIGTERM the runtime takes requests for 60 s at most, and runs under way have 65 s to end.
 GRACE_SECONDS = 130
 LIVENESS_GRACE_SECONDS = 5
 """Of a pod that does not answer its liveness probe."""
-VOLUME_NAMES = frozenset({"code", "token", "tmp", "engine", "packages"})
+VOLUME_NAMES = frozenset({"code", "token", "tmp", "engine", "packages", "tieline-ca"})
 """The names of the platform's volumes."""
 _TOKEN_SECONDS = 3600
 _ENGINE_VOLUME = "engine"
+_AUTHORITIES_VOLUME = "tieline-ca"
 _REVISION = 12
 _REQUESTS = {"cpu": "50m", "memory": "96Mi"}
 _LIMITS = {"memory": "512Mi"}
@@ -65,6 +70,7 @@ def pod_template(
         "volumes": [
             *_volumes(config_maps),
             _engine_volume(workload),
+            *authorities_volumes(workload),
             *pod_placement.volumes(workload.placement),
         ],
         **pod_placement.scheduling(workload.placement, workload.selector),
@@ -98,6 +104,7 @@ def _add_packages(pod: Manifest, workload: Workload, packages: Packages) -> None
     """Has a pod unpack packages before its code starts."""
     env = {
         "TIELINE_API_URL": workload.api_url,
+        **api_authorities(workload),
         "TIELINE_TOKEN_FILE": f"{TOKEN_DIR}/token",
         "TIELINE_PACKAGES_DIR": PACKAGES_DIR,
         "TIELINE_PACKAGES_KEY": packages.key,
@@ -115,6 +122,7 @@ def _add_packages(pod: Manifest, workload: Workload, packages: Packages) -> None
             "securityContext": CONTAINER_SECURITY,
             "volumeMounts": [
                 {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
+                *authorities_mounts(workload),
                 {"name": _PACKAGES_VOLUME, "mountPath": PACKAGES_DIR},
             ],
         }
@@ -151,6 +159,7 @@ def _container(workload: Workload, version: str, packages: Packages | None) -> M
             {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (the pod's own)
             {"name": _ENGINE_VOLUME, "mountPath": ENGINE_DIR, "readOnly": True},
+            *authorities_mounts(workload),
             *([{"name": _PACKAGES_VOLUME, "mountPath": PACKAGES_DIR, "readOnly": True}] if packages else []),
             *pod_placement.mounts(workload.placement),
         ],
@@ -190,6 +199,7 @@ def _environment(workload: Workload, version: str) -> dict[str, str]:
     return {
         "TIELINE_CODE_DIR": CODE_DIR,
         "TIELINE_API_URL": workload.api_url,
+        **api_authorities(workload),
         "TIELINE_TOKEN_FILE": f"{TOKEN_DIR}/token",
         "TIELINE_ORGANISATION_ID": workload.organisation_id,
         "TIELINE_PROJECT_ID": workload.project_id,
@@ -202,6 +212,7 @@ def _environment(workload: Workload, version: str) -> dict[str, str]:
         **({"OTEL_EXPORTER_OTLP_ENDPOINT": workload.otlp_endpoint} if workload.otlp_endpoint else {}),
         "TIELINE_ENGINE_URL": ",".join(workload.engine_urls),
         "TIELINE_ENGINE_CREDENTIALS_FILE": f"{ENGINE_DIR}/{ENGINE_CREDENTIALS}",
+        **({"TIELINE_ENGINE_CA_FILE": AUTHORITIES_FILE} if workload.engine_by_tls else {}),
         **_secret_names(workload),
         **pod_placement.variables(workload.placement),
     }
@@ -262,6 +273,23 @@ def token_volume() -> Manifest:
         }
     }
     return {"name": "token", "projected": {"sources": [token]}}
+
+
+def api_authorities(workload: Workload) -> dict[str, str]:
+    """The variable with the file of the authorities by which the API is verified."""
+    return {"TIELINE_API_CA_FILE": AUTHORITIES_FILE} if workload.tls else {}
+
+
+def authorities_volumes(workload: Workload) -> list[Manifest]:
+    """The authorities. They are not optional: a pod without them would reach nothing, so it waits for them."""
+    config_map = {"name": AUTHORITIES_CONFIG_MAP, "items": [{"key": AUTHORITIES, "path": AUTHORITIES}]}
+    return [{"name": _AUTHORITIES_VOLUME, "configMap": config_map}] if workload.tls else []
+
+
+def authorities_mounts(workload: Workload) -> list[Manifest]:
+    """Where a container finds them."""
+    mount = {"name": _AUTHORITIES_VOLUME, "mountPath": AUTHORITIES_DIR, "readOnly": True}
+    return [mount] if workload.tls else []
 
 
 def _engine_volume(workload: Workload) -> Manifest:

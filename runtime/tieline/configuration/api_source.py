@@ -10,6 +10,7 @@ from tieline.configuration.current import Publish
 from tieline.configuration.pod_api import UNREACHABLE, PodApi
 from tieline.configuration.snapshot import parse
 from tieline.errors import ConfigurationError, reason
+from tieline_common.authorities import Trust
 from tieline_common.backoff import exponential, jitter
 
 logger = logging.getLogger("tieline.configuration")
@@ -45,10 +46,16 @@ class ApiSource:
     """
 
     def __init__(
-        self, *, api_url: str, token_file: Path, version: str = "", first_backoff: float = _FIRST_BACKOFF
+        self,
+        *,
+        api_url: str,
+        token_file: Path,
+        trust: Trust | None = None,
+        version: str = "",
+        first_backoff: float = _FIRST_BACKOFF,
     ) -> None:
         self._query = {"wait": str(_WAIT), **({"version": version} if version else {})}
-        self._url, self._token_file = api_url, token_file
+        self._url, self._token_file, self._trust = api_url, token_file, trust
         self._first_backoff = first_backoff
         self._etag: str | None = None
 
@@ -57,7 +64,7 @@ class ApiSource:
         loop = asyncio.get_running_loop()
         failures = 0
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client:
-            api = PodApi(client, self._url, self._token_file)
+            api = PodApi(client, self._url, self._token_file, self._trust)
             while True:
                 began = loop.time()
                 try:

@@ -10,6 +10,7 @@ import aiohttp
 from yarl import URL
 
 from tieline.telemetry.logs import current_execution
+from tieline_common.authorities import Trust
 
 UNREACHABLE = (aiohttp.ClientError, TimeoutError, OSError)
 """What ``PodApi.request`` raises where there is no answer."""
@@ -38,6 +39,8 @@ class PodApi:
     client: aiohttp.ClientSession
     url: str
     token_file: Path
+    trust: Trust | None = None
+    """How the API is verified at an ``https`` URL; by default the system's authorities are trusted."""
 
     async def request(
         self,
@@ -73,5 +76,6 @@ class PodApi:
             headers=headers,
             timeout=limits,
             allow_redirects=False,
+            ssl=self.trust() if self.trust is not None else True,
         ) as response:
             return ApiAnswer(response.status, response.headers.get("ETag"), await response.read())

@@ -229,7 +229,10 @@ def _loaded_engine(settings: Settings, api: PodApi | None) -> "tuple[EngineQueue
 
     streams = EventStreams(settings.organisation_id, settings.environment_id)
     connection = EngineConnection(
-        urls=settings.engine_urls, credentials_file=settings.engine_credentials_file, streams=streams
+        urls=settings.engine_urls,
+        credentials_file=settings.engine_credentials_file,
+        streams=streams,
+        trust=settings.engine_trust,
     )
     return EngineQueue(connection, lease=settings.event_lease, api=api), NewStreams(connection)
 

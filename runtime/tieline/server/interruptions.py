@@ -57,7 +57,10 @@ async def _keep(settings: Settings, run: str, interruption: Interruption) -> Non
 
     streams = EventStreams(settings.organisation_id, settings.environment_id)
     connection = EngineConnection(
-        urls=settings.engine_urls, credentials_file=settings.engine_credentials_file, streams=streams
+        urls=settings.engine_urls,
+        credentials_file=settings.engine_credentials_file,
+        streams=streams,
+        trust=settings.engine_trust,
     )
     connecting = asyncio.create_task(connection.run())
     try:
@@ -70,4 +73,6 @@ async def _send(settings: Settings, record: RunRecord) -> None:
     if settings.api_url is None:
         return
     async with new_client() as client:
-        await RunReports(PodApi(client, settings.api_url, settings.token_file)).write(encode([record]))
+        await RunReports(PodApi(client, settings.api_url, settings.token_file, settings.api_trust)).write(
+            encode([record])
+        )

@@ -9,6 +9,7 @@ from typing import TypeVar
 from tieline.connectors.answers import AnswerChecks
 from tieline.connectors.requests import RequestChecks
 from tieline.errors import ConfigurationError
+from tieline_common.authorities import Trust, file_trust
 from tieline_protocol.egress import ALLOWED, Egress
 from tieline_protocol.event_streams import LEASE_SECONDS
 
@@ -25,6 +26,8 @@ class Settings:
     """The packages of the code's lock."""
     api_url: str | None
     token_file: Path
+    api_trust: Trust | None
+    """How the API is verified; None where the platform has no authority of its own for it."""
     connections_file: Path | None
     state_file: Path | None
     """Where schedules and ctx.state are kept, where no API does it."""
@@ -56,6 +59,8 @@ class Settings:
     engine_urls: list[str]
     """Of the event engine's servers; none on one's own machine."""
     engine_credentials_file: Path
+    engine_trust: Trust | None
+    """How the engine is verified; with it pods connect by TLS alone."""
     event_lease: float
     claim: float
     blocked_limit: float
@@ -85,6 +90,7 @@ class Settings:
             packages_dir=_path(env, "TIELINE_PACKAGES_DIR"),
             api_url=env.get("TIELINE_API_URL", "").rstrip("/") or None,
             token_file=Path(env.get("TIELINE_TOKEN_FILE", "/var/run/secrets/tieline/token")),
+            api_trust=file_trust(_path(env, "TIELINE_API_CA_FILE")),
             connections_file=_path(env, "TIELINE_CONNECTIONS_FILE"),
             state_file=_path(env, "TIELINE_STATE_FILE"),
             schema_file=_path(env, "TIELINE_VARIABLES_SCHEMA_FILE"),
@@ -111,6 +117,7 @@ class Settings:
             engine_credentials_file=Path(
                 env.get("TIELINE_ENGINE_CREDENTIALS_FILE", "/var/run/secrets/tieline-engine/engine.creds")
             ),
+            engine_trust=file_trust(_path(env, "TIELINE_ENGINE_CA_FILE")),
             event_lease=_number(env, "TIELINE_EVENT_LEASE_SECONDS", LEASE_SECONDS),
             claim=_claim(env),
             blocked_limit=_number(env, "TIELINE_BLOCKED_SECONDS", 10),

@@ -37,7 +37,12 @@ def source_of(settings: Settings) -> Source | None:
     if settings.connections_file is not None or settings.schema_file is not None:
         return FileSource(settings.connections_file, schema=settings.schema_file)
     if settings.api_url is not None:
-        return ApiSource(api_url=settings.api_url, token_file=settings.token_file, version=settings.version)
+        return ApiSource(
+            api_url=settings.api_url,
+            token_file=settings.token_file,
+            trust=settings.api_trust,
+            version=settings.version,
+        )
     return None
 
 
@@ -45,7 +50,7 @@ def users_of(settings: Settings, configuration: Configuration, client: aiohttp.C
     """Where users' activations come from."""
     if settings.connections_file is not None or settings.api_url is None:
         return ConfiguredUsers(configuration)
-    return ApiUsers(PodApi(client, settings.api_url, settings.token_file), time.monotonic)
+    return ApiUsers(PodApi(client, settings.api_url, settings.token_file, settings.api_trust), time.monotonic)
 
 
 def tokens_of(
@@ -60,7 +65,9 @@ def tokens_of(
     if settings.api_url is None:
         return None
     return ApiAccessTokens(
-        PodApi(to_api, settings.api_url, settings.token_file), redactor.learn, time.monotonic
+        PodApi(to_api, settings.api_url, settings.token_file, settings.api_trust),
+        redactor.learn,
+        time.monotonic,
     )
 
 
@@ -68,7 +75,7 @@ def gate_of(settings: Settings, client: aiohttp.ClientSession) -> LimitGate:
     """Where requests wait for the limits of their connections: those of all pods, or of this process alone."""
     source: LimitSource = OwnLimits()
     if settings.connections_file is None and settings.api_url is not None:
-        source = ApiLimits(PodApi(client, settings.api_url, settings.token_file))
+        source = ApiLimits(PodApi(client, settings.api_url, settings.token_file, settings.api_trust))
     labels = environment_labels(settings.project_name, settings.environment)
     return LimitGate(source, pod=new_ulid(), metrics=LimitMetrics(labels=labels))
 
@@ -77,14 +84,14 @@ def outcomes_of(settings: Settings, client: aiohttp.ClientSession) -> OutcomeRep
     """Tells the platform of refused requests; None on a developer's machine."""
     if settings.connections_file is not None or settings.api_url is None:
         return None
-    return OutcomeReporter(PodApi(client, settings.api_url, settings.token_file))
+    return OutcomeReporter(PodApi(client, settings.api_url, settings.token_file, settings.api_trust))
 
 
 def run_reports_of(settings: Settings, client: aiohttp.ClientSession) -> RunReports | None:
     """Who stores records of direct runs; None on an author's machine, where the queue has the history."""
     if settings.connections_file is not None or settings.api_url is None:
         return None
-    return RunReports(PodApi(client, settings.api_url, settings.token_file))
+    return RunReports(PodApi(client, settings.api_url, settings.token_file, settings.api_trust))
 
 
 def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:
@@ -93,14 +100,14 @@ def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents
         return FileDocuments(settings.state_file)
     if settings.connections_file is not None or settings.api_url is None:
         return MemoryDocuments()
-    return ApiDocuments(PodApi(client, settings.api_url, settings.token_file))
+    return ApiDocuments(PodApi(client, settings.api_url, settings.token_file, settings.api_trust))
 
 
 def platform_of(settings: Settings, client: aiohttp.ClientSession) -> PodApi | None:
     """The API, for the code's schedules and the quota of events; None on a developer's machine."""
     if settings.connections_file is not None or settings.api_url is None:
         return None
-    return PodApi(client, settings.api_url, settings.token_file)
+    return PodApi(client, settings.api_url, settings.token_file, settings.api_trust)
 
 
 def activity_of(
@@ -165,7 +172,9 @@ def exporter_of(settings: Settings, redactor: Redactor) -> Exporter:
         "service.version": settings.version,
         "deployment.environment.name": settings.environment,
     }
-    target = destination(os.environ, api_url=settings.api_url, token_file=settings.token_file)
+    target = destination(
+        os.environ, api_url=settings.api_url, token_file=settings.token_file, trust=settings.api_trust
+    )
     if target is not None:
         # "Bearer <key>" is a secret, and so is the key.
         redactor.replace(

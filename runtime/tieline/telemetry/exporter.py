@@ -124,7 +124,11 @@ class Exporter:
         body = gzip.compress(encode(batch, resource=self.resource, redact=self.redact), compresslevel=1)
         # No redirects: the token is for this address alone.
         async with client.post(
-            destination.url, data=body, headers=destination.headers(), allow_redirects=False
+            destination.url,
+            data=body,
+            headers=destination.headers(),
+            allow_redirects=False,
+            ssl=destination.trust() if destination.trust is not None else True,
         ) as response:
             await response.read()
             return response.status

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from yarl import URL
 
 from tieline.telemetry.client_spans import shown
+from tieline_common.authorities import Trust
 
 API_PATH = "/internal/v1/traces"
 
@@ -19,6 +20,8 @@ class Destination:
     url: str
     token_file: Path | None = None
     """The pod's own token; only ever for the API."""
+    trust: Trust | None = None
+    """How the API is verified."""
     given: Mapping[str, str] = field(default_factory=dict)
     """Headers for a collector."""
 
@@ -35,7 +38,9 @@ class Destination:
         return headers
 
 
-def destination(env: Mapping[str, str], *, api_url: str | None, token_file: Path) -> Destination | None:
+def destination(
+    env: Mapping[str, str], *, api_url: str | None, token_file: Path, trust: Trust | None = None
+) -> Destination | None:
     """The user's collector when OpenTelemetry's own variables name one, else the API; None without either.
 
     OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is the whole URL, OTEL_EXPORTER_OTLP_ENDPOINT its base,
@@ -50,5 +55,5 @@ def destination(env: Mapping[str, str], *, api_url: str | None, token_file: Path
             given={name.strip(): unquote(value.strip()) for name, _, value in pairs if name.strip()},
         )
     if api_url:
-        return Destination(url=f"{api_url}{API_PATH}", token_file=token_file)
+        return Destination(url=f"{api_url}{API_PATH}", token_file=token_file, trust=trust)
     return None

@@ -24,12 +24,14 @@ from tests.harness.cluster.kubectl import ROOT
 from tests.harness.processes.ports import free_ports
 from tieline_cluster.definition.nats_server import ensure_nats_server
 from tieline_cluster.progress import Progress
+from tieline_common.authorities import trusting
 from tieline_core.engine.accounts import push_account
 from tieline_core.engine.claims import Permissions
 from tieline_core.engine.management import MANAGEMENT_PREFIX, managing_client
-from tieline_core.engine.server_config import EngineConfig
+from tieline_core.engine.server_config import EngineConfig, tls_config
 from tieline_core.engine.streams import StreamLimits, account_limits, ensure_environment
 from tieline_core.engine.trust import MANAGEMENT, AccountSigner, EngineTrust, new_encryption_key
+from tieline_core.tls import AUTHORITIES, CERTIFICATE, TlsMode
 from tieline_engine.client import EngineClient
 from tieline_engine.credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
@@ -92,13 +94,15 @@ class NatsServer:
     routes: tuple[str, ...] = ()
     """URLs of all servers of its cluster."""
     name: str = "test"
+    tls: TlsMode = TlsMode.DISABLED
+    """Otherwise the folder has a certificate for localhost, its key, and the authorities that clients trust."""
     encryption_key: str = field(default_factory=new_encryption_key)
     trust: EngineTrust = field(default_factory=EngineTrust)
     _process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"nats://{self.host}:{self.port}"
+        return f"{'tls' if self.tls.is_served else 'nats'}://{self.host}:{self.port}"
 
     @property
     def log(self) -> Path:
@@ -129,6 +133,9 @@ class NatsServer:
         file.write_text(
             self._config().text().replace(f"{self.host}:6222", f"{self.host}:{self.cluster_port}")
         )
+        if self.tls.is_served:
+            (self.folder / "tls.conf").write_text(tls_config(file.name, self.tls, str(self.folder)))
+            file = self.folder / "tls.conf"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -137,12 +144,14 @@ class NatsServer:
                     "KILL",
                     *_start_command(),
                     str(self.folder / "data"),
+                    str(self.folder / CERTIFICATE),
                     "-c",
                     str(file),
                 ],
                 env={
                     **os.environ,
                     "ENCRYPTION_KEY": self.encryption_key,
+                    "TIELINE_CERTIFICATE_SECONDS": "0.2",
                     "PATH": f"{program.parent}:{os.environ['PATH']}",
                 },
                 stdout=log,
@@ -217,6 +226,9 @@ class NatsServer:
             "signature_cb": user.signature_cb,
             **options,
         }
+        if self.tls.is_served:
+            trusted = trusting((self.folder / AUTHORITIES).read_text())
+            chosen |= {"tls": trusted, "tls_hostname": "localhost", "tls_handshake_first": True}
         client = client or Client()
         await client.connect(self.url, **chosen)
         return client
@@ -269,7 +281,11 @@ class NatsServer:
 
 @contextmanager
 def running_nats_server(
-    folder: Path, *, sync_interval: str = "always", ping_interval: str = "3s"
+    folder: Path,
+    *,
+    sync_interval: str = "always",
+    ping_interval: str = "3s",
+    tls: TlsMode = TlsMode.DISABLED,
 ) -> Iterator[NatsServer]:
     """A server that keeps its files in ``folder``."""
     port, monitoring_port = free_ports(2)
@@ -279,6 +295,7 @@ def running_nats_server(
         monitoring_port=monitoring_port,
         sync_interval=sync_interval,
         ping_interval=ping_interval,
+        tls=tls,
     )
     server.start()
     try:

@@ -314,12 +314,16 @@ def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> N
     by_the_chart = {
         "TIELINE_API_URL",
         "TIELINE_CONSOLE_OIDC_CLIENT_SECRET_FILE",
+        "TIELINE_ENGINE_CA_FILE",
         "TIELINE_ENGINE_CREDENTIALS_FILE",
         "TIELINE_ENGINE_REPLICAS",
         "TIELINE_ENGINE_SIGNER_FILE",
         "TIELINE_ENGINE_URL",
         "TIELINE_RUNTIME_IMAGE",
         "TIELINE_IMAGE_PULL_SECRETS",
+        "TIELINE_TLS",
+        "TIELINE_TLS_CERTIFICATES",
+        "TIELINE_TLS_FOLDER",
     }
     schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["configuration"]
     assert len(known) > 30
@@ -500,7 +504,7 @@ def test_metrics_of_the_platform_are_for_the_monitoring_namespaces_alone(
             "ports": [{"port": "metrics", "protocol": "TCP"}],
         }
     (port,) = found["Service", NAMESPACE, "tieline-api-internal"]["spec"]["ports"]
-    assert port["name"] == "internal"
+    assert port["name"] == "internal-tls"
 
 
 def _namespace(name: str) -> dict[str, Any]:

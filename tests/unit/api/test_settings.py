@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from tests.harness.processes.engine_away import VARIABLES, api_settings
 from tieline_api.settings import Settings
 from tieline_core.environment_settings import SettingsError
+from tieline_core.tls import TlsMode
 
 
 def test_servers_of_the_engine_are_urls_of_nats() -> None:
@@ -29,6 +30,14 @@ def test_without_an_engine_the_api_does_not_start(name: str, text: str | None) -
         Settings.from_environment({key: value for key, value in given.items() if value is not None})
     with pytest.raises(SettingsError, match="at least one server"):
         Settings.from_environment({**VARIABLES, "TIELINE_ENGINE_URL": ","})
+
+
+def test_tls_needs_a_certificate_and_a_port_of_its_own() -> None:
+    with pytest.raises(ValidationError, match="TIELINE_TLS=required needs TIELINE_TLS_FOLDER too"):
+        api_settings(tls=TlsMode.REQUIRED)
+    with pytest.raises(ValidationError, match="TIELINE_INTERNAL_TLS_PORT"):
+        api_settings(tls=TlsMode.OPTIONAL, tls_folder=Path("/tls"), internal_tls_port=8080)
+    assert api_settings(internal_tls_port=8080).tls is TlsMode.DISABLED
 
 
 def test_the_index_of_runs_is_beside_the_traces_unless_it_is_said() -> None:

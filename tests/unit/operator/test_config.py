@@ -94,3 +94,18 @@ def test_settings_made_in_code_do_not_read_the_environment(monkeypatch: pytest.M
 def test_fields_made_of_several_variables_are_no_variables() -> None:
     told = {**NEEDED, "TIELINE_EGRESS": "x", "TIELINE_EXPOSURE": "x"}
     assert Config.from_environment(told) == Config.from_environment(NEEDED)
+
+
+def test_a_mode_of_tls_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(SettingsError, match="TIELINE_TLS must be disabled, optional or required, not 'on'"):
+        Config.from_environment({**NEEDED, "TIELINE_TLS": "on"})
+
+
+def test_only_an_engine_of_the_release_has_certificates_of_the_platform() -> None:
+    own = {
+        "TIELINE_ENGINE_URL": "tls://tieline-engine.platform.svc:4222",
+        "TIELINE_LEASE_NAMESPACE": "platform",
+    }
+    assert Config.from_environment({**NEEDED, **own, "TIELINE_TLS": "required"}).engine_by_tls
+    assert not Config.from_environment({**NEEDED, **own}).engine_by_tls
+    assert not Config.from_environment({**NEEDED, "TIELINE_TLS": "required"}).engine_by_tls

@@ -5,8 +5,13 @@
 
 {{- /* How operator and API reach the engine. */ -}}
 {{- define "tieline.engineConfiguration" -}}
-TIELINE_ENGINE_URL: {{ .Values.engine.external.url | default (printf "nats://tieline-engine.%s.svc:4222" .Release.Namespace) }}
+TIELINE_ENGINE_URL: {{ .Values.engine.external.url | default (printf "%s://tieline-engine.%s.svc:4222" (ternary "tls" "nats" (eq (include "tieline.tls" .) "true")) .Release.Namespace) }}
 TIELINE_ENGINE_REPLICAS: {{ .Values.engine.replicas | quote }}
+{{- end }}
+
+{{- /* The server's configuration: the operator writes one for each mode. */ -}}
+{{- define "tieline.engineConfigurationFile" -}}
+{{- if include "tieline.tls" . }}nats-tls-{{ .Values.tls.mode }}.conf{{ else }}nats.conf{{ end }}
 {{- end }}
 
 {{- /* 85 % of the memory limit, where it is in Mi or Gi: beyond it the Go runtime collects more often. */ -}}

@@ -1,6 +1,6 @@
 """The workload that an environment of a project asks for. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tieline_core.identity.ids import environment_id
 from tieline_core.identity.names import INTERNAL_API_SERVICE, PUBLIC_API_SERVICE
@@ -43,7 +43,9 @@ def workload_of(
         pull_secrets=config.image_pull_secrets,
         replicas=pods_wanted(runtime.replicas, suspended=spec.suspended, environment=environment.environment),
         api_url=config.api_url,
-        api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
+        api_ports={INTERNAL_API_SERVICE: _internal_ports(config), PUBLIC_API_SERVICE: (config.listen_port,)},
+        tls=config.tls.is_served,
+        engine_by_tls=config.engine_by_tls,
         otlp_endpoint=config.otlp_endpoint,
         activator_port=config.activator_port,
         engine_urls=config.engine_url,
@@ -56,6 +58,12 @@ def workload_of(
             config.exposure.tls_secret, _url_values(project, spec.name, name, environment.children)
         ),
     )
+
+
+def _internal_ports(config: Config) -> Sequence[int]:
+    """While both are served, there are pods of both: they share a NetworkPolicy."""
+    plain = [config.internal_port] if config.tls.is_plain_served else []
+    return [*plain, *([config.internal_tls_port] if config.tls.is_served else [])]
 
 
 def variables_of(

@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 
 from tieline.errors import reason
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError
+from tieline_common.authorities import Trust
 from tieline_engine.client import EngineClient, answer_status
 from tieline_engine.connection import RECONNECTING, ConnectingUser, KeptConnection, close, described
 from tieline_engine.credentials import Credentials
@@ -42,7 +43,15 @@ class RefusedByEngineError(Exception):
 class EngineConnection(KeptConnection):
     """Requests to the engine. ``run`` connects, and stays connected until it is cancelled."""
 
-    def __init__(self, *, urls: list[str], credentials_file: Path, streams: EventStreams) -> None:
+    def __init__(
+        self,
+        *,
+        urls: list[str],
+        credentials_file: Path,
+        streams: EventStreams,
+        trust: Trust | None = None,
+    ) -> None:
+        """``trust``: see EngineClient."""
         super().__init__(
             urls,
             name=streams.environment,
@@ -50,6 +59,7 @@ class EngineConnection(KeptConnection):
             longest_backoff=_LONGEST_BACKOFF,
             pending_size=_PENDING_BYTES,
             inbox_prefix=streams.inbox,
+            trust=trust,
             **RECONNECTING,
         )
         self.streams = streams

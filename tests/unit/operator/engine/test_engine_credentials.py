@@ -94,6 +94,13 @@ def test_each_account_has_a_file_with_all_rights_that_ends() -> None:
     assert len({line[1] for line in index}) == 3
 
 
+def test_the_authorities_of_servers_that_speak_tls_are_beside_them() -> None:
+    access = BackupAccess(until=NOW + timedelta(hours=1))
+    files = dict(credentials_files(EngineTrust(), [], access, now=NOW, authorities="PEM"))
+    assert files["ca.crt"] == "PEM"
+    assert "ca.crt" not in files[INDEX]
+
+
 def test_files_are_their_owners_alone_and_replace_nothing(tmp_path: Path) -> None:
     files = made(EngineTrust())
     folder = tmp_path / "new"

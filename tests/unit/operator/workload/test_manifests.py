@@ -173,9 +173,9 @@ def test_pods_reach_the_ports_of_the_api_that_they_ask_and_no_other_of_the_platf
     _, others, api, _ = manifests.network_policy(workload(**changes))["spec"]["egress"]
     assert all("ipBlock" in peer for peer in others["to"])
     assert api == {"to": [API_PODS], "ports": [{"port": 8081, "protocol": "TCP"}]}
-    changes |= {"api_ports": {"tieline-api-internal": 9001, "tieline-api": 9000}}
+    changes |= {"api_ports": {"tieline-api-internal": (9001, 9443), "tieline-api": (9000,)}}
     *_, api, _ = manifests.network_policy(workload(**changes))["spec"]["egress"]
-    assert api["ports"] == [{"port": 9001, "protocol": "TCP"}]
+    assert [one["port"] for one in api["ports"]] == [9001, 9443]
 
 
 def test_a_service_of_the_administrators_own_in_front_of_the_api_is_reached_as_before() -> None:
@@ -300,3 +300,24 @@ def test_a_collector_of_ones_own_is_told_in_opentelemetrys_words() -> None:
 
     assert endpoint() is None
     assert endpoint(otlp_endpoint="http://collector:4318") == "http://collector:4318"
+
+
+def test_pods_verify_api_and_engine_by_the_authorities_of_their_organisation() -> None:
+    template = pod_template(tls=True, engine_by_tls=True, packages_image="runtime:1")
+    (volume,) = [one for one in template["spec"]["volumes"] if one["name"] == "tieline-ca"]
+    items = [{"key": "ca.crt", "path": "ca.crt"}]
+    assert volume["configMap"] == {"name": "tieline-ca", "items": items}, "not optional: the pod waits for it"
+    (container,) = template["spec"]["containers"]
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    mounts = {one["mountPath"] for one in container["volumeMounts"]}
+    for name in ("TIELINE_API_CA_FILE", "TIELINE_ENGINE_CA_FILE"):
+        folder, _, file = str(variables[name]).rpartition("/")
+        assert folder in mounts
+        assert file == "ca.crt"
+
+
+def test_with_an_engine_of_others_pods_verify_the_api_alone_by_them() -> None:
+    (container,) = pod_template(tls=True)["spec"]["containers"]
+    names = {one["name"] for one in container["env"]}
+    assert "TIELINE_API_CA_FILE" in names
+    assert "TIELINE_ENGINE_CA_FILE" not in names

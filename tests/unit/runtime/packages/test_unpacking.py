@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import io
+import ssl
 import threading
 import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.harness.identity.served_certificates import CertificateFolder
+from tieline_operator.tls.certificates import Issued
 from tieline_packages import unpack
 from tieline_packages.archive import PackagesError, write_archive
 from tieline_packages.unpack import Source, fetch_and_unpack
@@ -29,6 +33,7 @@ class Api:
     answers: list[tuple[int, bytes]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     url: str = ""
+    server: ThreadingHTTPServer | None = None
 
 
 @pytest.fixture
@@ -53,6 +58,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    served.server = server
     served.url = f"http://127.0.0.1:{server.server_port}"
     yield served
     server.shutdown()
@@ -139,3 +145,24 @@ def test_an_api_that_is_away_is_reported(api: Api, folder: Path) -> None:
     api.url = "http://127.0.0.1:9"
     with pytest.raises(PackagesError, match="the API cannot be reached"):
         fetch(api, folder, seconds=0)
+
+
+def test_the_token_is_sent_to_no_api_of_another_authority(
+    api: Api, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the right one the archive comes by TLS."""
+    served = CertificateFolder(tmp_path)
+    served.issue()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    assert api.server is not None
+    api.server.socket = context.wrap_socket(api.server.socket, server_side=True)
+    api.url = f"https://localhost:{api.server.server_port}"
+    monkeypatch.setenv("TIELINE_API_CA_FILE", str(served.authorities))
+    served.trust(Issued.authority(datetime.now(UTC)))
+    with pytest.raises(PackagesError, match="SSLCertVerificationError"):
+        fetch(api, folder, seconds=0)
+    assert not api.asked
+    served.trust()
+    fetch(api, folder)
+    assert len(api.asked) == 1
