@@ -86,9 +86,11 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
     return named === "" ? (
       <Redirect to={`/${first.namespace}/overview`} replace />
     ) : (
-      <Empty whole title={`You have no access to an organisation “${named}”`}>
-        You reach {me.organisations.map((each) => each.namespace).join(", ")}.
-      </Empty>
+      <main>
+        <Empty whole title={`You have no access to an organisation “${named}”`}>
+          You reach {me.organisations.map((each) => each.namespace).join(", ")}.
+        </Empty>
+      </main>
     );
   }
   return (
@@ -192,10 +194,12 @@ function Organisations({ me, hasSession }: { me: Me; hasSession: boolean }) {
 
 function NoOrganisation({ me }: { me: Me }) {
   return (
-    <Empty whole title={`${me.name} is in no organisation yet`}>
-      Ask an administrator to give you a role in a namespace:{" "}
-      <Command>{`kubectl create rolebinding console-viewer --clusterrole=tieline-viewer --user='${me.id}' -n NAMESPACE`}</Command>{" "}
-      This page goes on once you have one.
-    </Empty>
+    <main>
+      <Empty whole title={`${me.name} is in no organisation yet`}>
+        Ask an administrator to give you a role in a namespace:{" "}
+        <Command>{`kubectl create rolebinding console-viewer --clusterrole=tieline-viewer --user='${me.id}' -n NAMESPACE`}</Command>{" "}
+        This page goes on once you have one.
+      </Empty>
+    </main>
   );
 }

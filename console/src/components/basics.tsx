@@ -79,16 +79,15 @@ export function Empty({
   /** What to do next here. */
   action?: ReactNode;
 }) {
-  const Place = whole ? "main" : "div";
   return (
-    <Place className="empty">
+    <div className="empty">
       {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
       {children && <p>{children}</p>}
       {action}
       {commands.map((each) => (
         <Command key={each}>{each}</Command>
       ))}
-    </Place>
+    </div>
   );
 }
 

@@ -85,6 +85,7 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def product_changed": test_a_product_that_is_edited_often_is_sent_once,
         "async def invoice_sync": test_ten_invoices_of_a_customer_are_sent_a_minute,
         "async def price_changed": test_prices_are_sent_together,
+        "async def product_imported": test_an_order_goes_before_the_products_of_an_import,
         "async def stock_nightly": test_changes_of_a_day_are_sent_at_night,
         "async def order_reminded": test_nobody_is_reminded_of_a_cancelled_order,
         "async def trip_planned": test_offers_are_asked_for_side_by_side,
@@ -467,6 +468,16 @@ def test_prices_are_sent_together(serve: Serve) -> None:
         project.publish("price.changed", {"id": f"{number}", "shop": "de", "price": number})
     project.run_events()
     assert sorted(len(request.json()) for request in shop.requests) == [50, 100]
+
+
+def test_an_order_goes_before_the_products_of_an_import(serve: Serve) -> None:
+    project = serve(example("async def product_imported"))
+    project.connection("shop").on("PUT", "/products").answer(200)
+    project.connection("erp").on("POST", "/orders").answer(201)
+    for number in range(3):
+        project.publish("product.imported", {"id": number})
+    project.publish("order.created", {"id": "A-1"})
+    assert [one.task for one in project.run_events()] == ["order.created", *["product.imported"] * 3]
 
 
 def test_changes_of_a_day_are_sent_at_night(serve: Serve) -> None:
