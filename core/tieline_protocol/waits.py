@@ -108,11 +108,13 @@ class WaitRule:
             raise InvalidRuleError(f"The message is not a valid rule: {type(error).__name__}") from None
 
 
-def matched_text(value: Any) -> str | None:
-    """A value as it is compared: the number 7 is the text "7". None for what cannot be compared.
+def value_text(value: Any) -> str | None:
+    """A value of JSON data as one text, for keys and for comparisons. None for null, lists and objects.
 
-    >>> matched_text(7), matched_text(7.0), matched_text("7"), matched_text(True), matched_text([])
-    ('7', '7', '7', 'true', None)
+    Equal numbers have the same text, which is that of the whole number where it is one.
+
+    >>> value_text(7), value_text(7.0), value_text("7"), value_text(-0.0), value_text(True), value_text([])
+    ('7', '7', '7', '0', 'true', None)
     """
     match value:
         case bool():
@@ -120,9 +122,14 @@ def matched_text(value: Any) -> str | None:
         case float() if value.is_integer():
             return str(int(value))
         case str() | int() | float():
-            text = str(value)
-            return text if len(text) <= MAX_VALUE else None
+            return str(value)
     return None
+
+
+def matched_text(value: Any) -> str | None:
+    """As ``value_text``, for ``match``. None also for a text of more than ``MAX_VALUE`` characters."""
+    text = value_text(value)
+    return text if text is not None and len(text) <= MAX_VALUE else None
 
 
 def _found(payload: Any, field: str) -> Any:

@@ -6,13 +6,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline.errors import TielineError
 from tieline.events.batch import BatchRule
 from tieline.events.debounce import DebounceRule
 from tieline.events.retry import Reject, Retry
 from tieline.events.throttle import ThrottleRule
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.events import EventMetadata
-from tieline_protocol.waits import WaitRule
+from tieline_protocol.waits import WaitRule, value_text
+
+MAX_KEY = 500
+"""Characters. They take at most 12 bytes each in a header, of which the engine takes 64 KiB."""
+
+
+class KeyTooLongError(TielineError, ValueError):
+    """The payload has a key that is too long. The message names the field, and not its value."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(
+            f"The field {field!r} has the event's key, and is longer than {MAX_KEY} characters: send a shorter one"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +109,11 @@ class EventTask:
     """Which of the events that wait for pods go first (``tieline.execution.priorities``)."""
 
     def key_of(self, payload: Any) -> str | None:
-        """The key of an event with this payload; None where it has none."""
-        return key_in(payload, self.key)
+        """The key of an event with this payload; None where it has none. Raises KeyTooLongError."""
+        key = key_in(payload, self.key)
+        if self.key is not None and key is not None and len(key) > MAX_KEY:
+            raise KeyTooLongError(self.key)
+        return key
 
     def debounce_index(self, payload: Any, user: str | None) -> str | None:
         """The index at which its events supersede each other; None for an event that is not debounced."""
@@ -114,7 +130,7 @@ class EventTask:
 
 
 def key_in(payload: Any, field: str | None) -> str | None:
-    """The key that a field of the payload has; None where there is none.
+    """The key that a field of the payload has (``value_text``), of any length; None where there is none.
 
     >>> key_in({"customer": {"id": 7}}, "customer.id")
     '7'
@@ -124,6 +140,4 @@ def key_in(payload: Any, field: str | None) -> str | None:
     found = payload
     for name in field.split("."):
         found = found.get(name) if isinstance(found, dict) else None
-    if found is None or isinstance(found, dict | list | bool):
-        return None
-    return str(found)
+    return value_text(found)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tieline.errors import TielineError
 from tieline.events.delivery_memory import DeliveryMemory
-from tieline.events.event import EventTask
+from tieline.events.event import MAX_KEY, EventTask
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import EventQueue, EventTooLargeError
 from tieline.events.retry import Retry, seconds_of
@@ -24,7 +24,6 @@ from tieline_protocol.waits import WaitRule, payload_size_problem
 _MAX_ID = 200
 _ENDS_WAITS = Retry()
 """Of an event without a task, for which runs wait."""
-MAX_KEY = 500
 
 
 class UnknownTaskError(TielineError):

@@ -5,11 +5,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from tieline.events.batch import MAX_SIZE
-from tieline.events.event import Event, event_with
+from tieline.events.event import Event, event_with, parsed_payload
+from tieline.events.retry import Reject
 from tieline_protocol.events import EventMetadata
 
 _MARK = "~batch"
 """The only name in the payload of a batch."""
+_SPARE_LEVELS = 100
+"""Of nesting: a payload that can be read here must be readable inside of its batch, where the stack is deeper."""
+
+
+def member_content(payload: bytes) -> Any:
+    """The JSON data of an event that is to join a batch.
+
+    Raises Reject for a payload that is JSON by itself, and would make its batch unreadable.
+    """
+    content = parsed_payload(payload)
+    try:
+        json.loads(b"[" * _SPARE_LEVELS + payload + b"]" * _SPARE_LEVELS)
+    except ValueError:
+        raise Reject("The payload of an event in a batch must be UTF-8 without a byte order mark") from None
+    except RecursionError:
+        raise Reject("The payload is nested too deep for a batch") from None
+    return content
 
 
 def encode_member(metadata: EventMetadata, payload: bytes) -> bytes:

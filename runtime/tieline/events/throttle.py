@@ -6,8 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Self
 
+from tieline.events.retry import Reject
+
 _SLACK_MILLISECONDS = 1000
 """A run that starts no later than this after its turn counts as one that started at its turn."""
+_MAX_WAIT_MILLISECONDS = 366 * 86400 * 1000
+"""As for a delayed event. The engine refuses times of 292 years."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ class ThrottleRule:
         return self.period // self.limit + _SLACK_MILLISECONDS
 
 
+class LineTooLongError(Reject):
+    """An event would wait for its turn for longer than a year."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Turn:
     """The answer to a run that asks for its turn. Times are in milliseconds since 1970."""
@@ -75,7 +83,10 @@ class Line:
     """When the last runs started, at most as many as the limit, in order."""
 
     def ask(self, rule: ThrottleRule, now: int, place: int | None) -> tuple[Self, Turn]:
-        """Whether a run may start now, by its place; None for one that has none yet. And the line after it."""
+        """Whether a run may start now, by its place; None for one that has none yet. And the line after it.
+
+        Raises LineTooLongError where its turn is too far away. Then the line does not change.
+        """
         line = self._without_old(rule, now)
         if place is None:
             line, place = line._with_place(rule, now)
@@ -90,10 +101,10 @@ class Line:
                 line, place = line._with_place(rule, now)
                 turn = place + line.delay
         if now < turn:
-            return line, Turn(place=place, until=turn)
+            return line, _turn_at(turn, place, now)
         start = max(turn, free, now - rule.slack)
         if start > now:
-            return replace(line, delay=start - place), Turn(place=place, until=start)
+            return replace(line, delay=start - place), _turn_at(start, place, now)
         starts = list(line.starts)
         insort(starts, start)
         return replace(line, starts=tuple(starts)), Turn(place=place, until=None)
@@ -115,7 +126,7 @@ class Line:
     def seconds(self, rule: ThrottleRule, now: int) -> float:
         """How long it must be kept from now on, unless it changes."""
         last = max((*self.places[-1:], 0)) + self.delay
-        return (max(last - now, 0) + 2 * rule.period) / 1000
+        return (min(max(last - now, 0), _MAX_WAIT_MILLISECONDS) + 2 * rule.period) / 1000
 
     def encode(self) -> bytes:
         """As stored."""
@@ -131,6 +142,14 @@ class Line:
             )
         except (ValueError, TypeError, RecursionError, OverflowError):
             return cls()
+
+
+def _turn_at(until: int, place: int, now: int) -> Turn:
+    if until - now > _MAX_WAIT_MILLISECONDS:
+        raise LineTooLongError(
+            "Too many events wait for the throttle of the task: its turn would come more than a year from now"
+        )
+    return Turn(place=place, until=until)
 
 
 def _since(times: tuple[int, ...], since: int) -> tuple[int, ...]:

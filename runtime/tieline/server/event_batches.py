@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from tieline.errors import TielineError, reason
 from tieline.events.batch import BatchRule
-from tieline.events.event import EventTask, key_in, parsed_payload
+from tieline.events.event import EventTask, key_in
 from tieline.events.publisher import Publisher
 from tieline.events.queue import EventsUnavailableError
 from tieline.events.retry import Reject, RetryLater
 from tieline.events.run_store import RunTakenOver
-from tieline.events.stored_batch import encode_batch, encode_member
+from tieline.events.stored_batch import encode_batch, encode_member, member_content
 from tieline.events.wait_store import KeptEvent
 from tieline.execution.fair_limiter import FairLimiter
 from tieline.execution.ulids import new_ulid
@@ -26,7 +26,7 @@ from tieline.server.event_tasks import Task
 from tieline.server.queue_retries import retried
 from tieline_common.backoff import jitter
 from tieline_protocol.child_runs import ChildEnd, InvalidChildEndError
-from tieline_protocol.event_streams import MAX_EVENT_BYTES
+from tieline_protocol.event_streams import MAX_EVENT_BYTES, hashed
 from tieline_protocol.events import EventMetadata
 
 _IDLE_TURNS = 100
@@ -100,7 +100,7 @@ class EventBatches:
         if attempt.waits is None:
             raise AssertionError
         # Also a payload that is no JSON is the affair of one event alone.
-        content = parsed_payload(attempt.delivery.payload)
+        content = member_content(attempt.delivery.payload)
         value = "" if rule.key is None else key_in(content, rule.key)
         try:
             batch, end = await attempt.waits.run_batch(
@@ -115,7 +115,12 @@ class EventBatches:
         """The run of the batch, once it is stored. Raises EventsUnavailableError and RunTakenOver."""
         run = attempt.metadata.run
         # Events without the field have nothing in common.
-        index: Hashable = (task.name, attempt.metadata.user, value, run if value is None else None)
+        index: Hashable = (
+            task.name,
+            attempt.metadata.user,
+            run if value is None else hashed(value),
+            value is None,
+        )
         group = self._joined(index, attempt, task, rule)
         if group.came >= rule.size or value is None:
             self._close(index)

@@ -16,7 +16,7 @@ from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.context import activation_key
 from tieline.errors import TielineError, reason
-from tieline.events.event import EventTask
+from tieline.events.event import EventTask, KeyTooLongError
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
 from tieline.events.run_cancellation import CancelledByEvent, run_cancellation
@@ -203,6 +203,7 @@ class EventRuns:
         try:
             key = given.key or task.key_of(json.loads(delivery.payload) if task.key else None)
         except (ValueError, RecursionError):
+            # It is rejected when it runs.
             return False
         is_first = given.attempt == 1 and not given.has_steps
         is_shared = task.shared_key if is_first else given.shared_key
@@ -307,6 +308,9 @@ class EventRuns:
     async def _settled_before_code(self, attempt: Attempt, task: Task | None) -> Outcome | None:
         """What became of an attempt whose code does not run now; None where it does."""
         outcome = await self._ended_waits.end(attempt, has_task=task is not None)
+        if outcome is None and (error := _key_problem(task, attempt)) is not None:
+            logger.error("%s was rejected, and is a dead letter: %s", attempt.what, error)
+            outcome = await self._settlement.dead_letter(attempt, error)
         if outcome is None:
             outcome = await self._debounced.settle(attempt, task)
         if outcome is None:
@@ -451,6 +455,19 @@ class EventRuns:
 
 def _priority(task: Task | None) -> int:
     return task.priority if isinstance(task, EventTask) else 0
+
+
+def _key_problem(task: Task | None, attempt: Attempt) -> KeyTooLongError | None:
+    """Why an event that came without its key cannot be queued behind it."""
+    if not isinstance(task, EventTask) or task.key is None or attempt.metadata.key is not None:
+        return None
+    try:
+        task.key_of(json.loads(attempt.delivery.payload))
+    except KeyTooLongError as error:
+        return error
+    except (ValueError, RecursionError):
+        return None
+    return None
 
 
 def _died(kills: int, reason: str) -> PodDiedError:

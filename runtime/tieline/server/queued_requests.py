@@ -9,8 +9,8 @@ from aiohttp import web
 
 from tieline.configuration.snapshot import Activation
 from tieline.errors import reason
-from tieline.events.event import key_in
-from tieline.events.publisher import MAX_KEY, Publisher
+from tieline.events.event import MAX_KEY, key_in
+from tieline.events.publisher import Publisher
 from tieline.events.queue import EventsUnavailableError
 from tieline.integration import Webhook
 from tieline.server.refused_error import RefusedError

@@ -6,19 +6,22 @@ same one. An event gets its time from the line once, and is stored until then.
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from tieline.events.event import EventTask
 from tieline.events.queue import EventQueue, EventsUnavailableError
-from tieline.events.throttle import Line, ThrottleRule, Turn
+from tieline.events.throttle import Line, LineTooLongError, ThrottleRule, Turn
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement
 from tieline.server.event_tasks import Task
 from tieline.telemetry import metrics
 from tieline_common.backoff import exponential, jitter
 from tieline_protocol.events import EventMetadata
+
+logger = logging.getLogger("tieline.run")
 
 _ATTEMPTS = 12
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 1.0
@@ -41,7 +44,11 @@ class ThrottledEvents:
             return None
         rule = task.throttle
         index = task.throttle_index(_parsed(attempt.delivery.payload) if rule.key else None)
-        turn = await self._settlement.settled(lambda: self._ask(rule, index, _place(attempt.metadata)))
+        try:
+            turn = await self._settlement.settled(lambda: self._ask(rule, index, _place(attempt.metadata)))
+        except LineTooLongError as error:
+            logger.error("%s is a dead letter: %s", attempt.what, error)
+            return await self._settlement.dead_letter(attempt, error)
         if turn.until is not None:
             return await self._settlement.throttle(attempt, turn.until / 1000, str(turn.place))
         attempt.metadata = replace(attempt.metadata, throttled=_STARTED)

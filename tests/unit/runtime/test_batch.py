@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,7 +12,10 @@ from typing import Any
 import pytest
 
 from tieline import Batch, Integration, Throttle
+from tieline.events.event import parsed_payload
 from tieline.events.memory import _MemoryDelivery
+from tieline.events.retry import Reject
+from tieline.events.stored_batch import member_content
 from tieline.execution.ulids import new_ulid
 from tieline.testing import EventAttempt, Project
 from tieline_protocol.child_runs import ChildEnd, ended_event
@@ -72,6 +76,43 @@ def test_events_are_run_together_oldest_first(loaded: Loaded) -> None:
     assert succeeded > set(members)
     assert len(succeeded) == len(members) + 2
     assert project.waiting_events == 0
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        '\ufeff{"id": 2, "shop": "de"}'.encode(),
+        '{"id": 2, "shop": "de"}'.encode("utf-16"),
+        '{"id": 2, "shop": "de"}'.encode("utf-16-le"),
+    ],
+    ids=["a mark", "UTF-16", "UTF-16 without a mark"],
+)
+def test_a_payload_that_cannot_stand_in_a_batch_is_rejected_alone(loaded: Loaded, payload: bytes) -> None:
+    project = loaded()
+    publish(project, 1)
+    repeat(project, "changed", payload)
+    publish(project, 3)
+    project.run_events()
+    assert project.module.done == [[1, 3]]
+    (letter,) = project.dead_letters
+    assert "must be UTF-8" in letter.error
+
+
+def test_the_deepest_payload_that_can_be_read_alone_is_rejected_alone() -> None:
+    depths = bisect_left(range(200_000), True, key=lambda depth: not is_readable(nested(depth)))
+    with pytest.raises(Reject, match="nested too deep"):
+        member_content(nested(depths - 2))
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+def is_readable(payload: bytes) -> bool:
+    try:
+        return parsed_payload(payload or b"0") is not None
+    except Reject:
+        return False
 
 
 def test_members_name_the_run_of_their_batch(loaded: Loaded) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -197,6 +198,40 @@ def test_a_payload_that_is_nested_too_deep_is_a_dead_letter(loaded: Loaded) -> N
     project._wait(project._queue.publish(deep, b"[" * 100_000 + b"]" * 100_000))
     attempts = project.advance(timedelta(days=1))
     assert attempts[-1].status == "dead"
+
+
+def publish_by_rest(project: Project, payload: bytes, *, run: str = "r") -> None:
+    """Without the key, as who does not know the code."""
+    metadata = EventMetadata(run=run, kind="event", task="order", queued_at=project.now())
+    project._wait(project._queue.publish(metadata, payload))
+
+
+@pytest.mark.parametrize("customer", ["x" * 70_000, "\u00fc" * 20_000, "9" * 501])
+def test_a_key_too_long_for_the_engine_makes_a_dead_letter_once(loaded: Loaded, customer: str) -> None:
+    project = loaded(KEYED)
+    publish_by_rest(project, json.dumps({"customer": {"id": customer}, "number": 1}).encode())
+    assert [one.status for one in project.run_events()] == ["dead"]
+    (letter,) = project.dead_letters
+    assert "'customer.id'" in letter.error
+    assert customer[:20] not in letter.error
+    assert project.advance(timedelta(days=1)) == []
+
+
+def test_a_published_key_that_is_too_long_is_refused_by_the_name_of_its_field(loaded: Loaded) -> None:
+    with pytest.raises(ValueError, match=r"'customer\.id'.*500 characters"):
+        loaded(KEYED).publish("order", {"customer": {"id": "x" * 501}, "number": 1})
+
+
+def test_equal_numbers_are_one_key(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("order", key="id")
+def order(ctx: SyncContext, event: Event) -> None:
+    done.append(event.key)
+""")
+    for number, text in enumerate(("1", "1.0", "1e0", '"1"', "0", "-0.0", "true", "null")):
+        publish_by_rest(project, f'{{"id": {text}}}'.encode(), run=f"r{number}")
+    project.run_events()
+    assert sorted(map(str, project.module.done)) == ["0", "0", "1", "1", "1", "1", "None", "true"]
 
 
 SAGA = """

@@ -17,7 +17,7 @@ from tieline.events.event import EventTask
 from tieline.events.event_file import EventFile
 from tieline.events.memory import MemoryQueue
 from tieline.events.retry import Retry
-from tieline.events.throttle import Line, ThrottleRule, Turn
+from tieline.events.throttle import Line, LineTooLongError, ThrottleRule, Turn
 from tieline.server.event_attempt import Attempt
 from tieline.server.throttled_events import ThrottledEvents
 from tieline.testing import EventAttempt, Project
@@ -232,6 +232,35 @@ async def test_a_line_is_known_in_the_next_process(tmp_path: Path) -> None:
         assert not await queue.waits.keep_line("index", b"other", 60, expected=kept.number + 1)
         assert await queue.waits.keep_line("index", b"first", 60, expected=kept.number)
         queue.close()
+
+
+def test_an_event_whose_turn_is_more_than_a_year_away_is_a_dead_letter(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("rare", throttle=Throttle(1, per=7 * 86400))
+async def rare(ctx: Context, event: Event) -> None:
+    done.append(event.payload["number"])
+""")
+    publish(project, 55, "rare")
+    project.run_events()
+    # At once, and 52 weeks.
+    assert (project.waiting_events, len(project.dead_letters)) == (52, 2)
+    assert "more than a year" in project.dead_letters[0].error
+    # The others keep their turns, and there is room again.
+    project.advance(timedelta(days=7))
+    publish(project, 1, "rare")
+    project.run_events()
+    assert (project.module.done, project.waiting_events) == ([0, 1], 52)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [Line(places=(9 * 10**15,)), Line(starts=(9 * 10**15,)), Line(delay=9 * 10**15, places=(10**12,))],
+)
+def test_a_line_beyond_the_times_of_the_engine_gives_no_turn(line: Line) -> None:
+    rule = ThrottleRule(limit=1, per=60, key=None)
+    with pytest.raises(LineTooLongError):
+        line.ask(rule, 1_800_000_000_000, None)
+    assert line.seconds(rule, 1_800_000_000_000) < 2 * 366 * 86400
 
 
 RULE = ThrottleRule(limit=3, per=60, key=None)

@@ -18,7 +18,7 @@ _KEYS = "api-keys"
 
 
 @roles.command("list")
-def list_roles(*, limit: LimitOption = 100, platform: Platform, output: OutputOption = Output.TABLE) -> None:
+def list_roles(*, limit: LimitOption = 1000, platform: Platform, output: OutputOption = Output.TABLE) -> None:
     """List who has which role in the organisation. Roles for all namespaces are not among them."""
     found = list(platform.client().pages(_PATH, limit=limit + 1))
     items = found[:limit]
@@ -91,7 +91,7 @@ def remove_role(
 
 
 @keys.command("list")
-def list_keys(*, limit: LimitOption = 100, platform: Platform, output: OutputOption = Output.TABLE) -> None:
+def list_keys(*, limit: LimitOption = 1000, platform: Platform, output: OutputOption = Output.TABLE) -> None:
     """List the organisation's API keys, without the keys themselves."""
     found = list(platform.client().pages(_KEYS, limit=limit + 1))
     items = found[:limit]
