@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.session.waiting import eventually
 from tieline_cluster.processes import MARK, Process, ProcessRecords, end, marked, strays
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
@@ -89,9 +90,11 @@ def test_what_was_started_but_never_recorded_is_found_by_its_mark(
     environment = {MARK: str(tmp_path)}
     lost = subprocess.Popen(SLEEP, env=environment, start_new_session=True)
     child_of_a_runtime = subprocess.Popen(SLEEP, env=environment, process_group=0)
+    everyone = {recorded.pid, lost.pid, child_of_a_runtime.pid}
     try:
+        # A process that has just begun a program shows its environment a moment later.
+        eventually("all are found", lambda: {one.pid for one in marked(tmp_path)} == everyone)
         assert [one.pid for one in strays(tmp_path, [recorded])] == [lost.pid]
-        assert {one.pid for one in marked(tmp_path)} == {recorded.pid, lost.pid, child_of_a_runtime.pid}
     finally:
         for one in (lost, child_of_a_runtime):
             one.kill()
