@@ -115,12 +115,21 @@ async def test_urgent_events_run_first_and_bulk_work_goes_on_meanwhile(
 async def test_nothing_is_lost_when_a_pod_with_events_of_all_priorities_dies(
     environment: EventEnvironment, gate: Gate
 ) -> None:
-    gate.open()
     first = environment.pod(TIELINE_MAX_CONCURRENT_RUNS="2", GATE=str(gate))
     await until_logged(first, "Connected to the event engine")
-    await publish(environment, "fill", bulk=60, usual=60, urgent=60)
     for number in range(12):
         await publish(environment, "keyed", of=str(number % 2), name=f"keyed {number}")
+    streams = environment.streams
+
+    async def are_queued() -> bool:
+        found = await environment.admin.jetstream().stream_info(
+            streams.queue, subjects_filter=streams.keyed_event("*", "*")
+        )
+        return len(found.state.subjects or ()) == 12
+
+    await eventually_async("each is queued behind its key", are_queued, within=120)
+    await publish(environment, "fill", bulk=60, usual=60, urgent=60)
+    gate.open()
     await environment.until_written("urgent 5")
     first.signal(signal.SIGKILL)
     environment.pod(TIELINE_MAX_CONCURRENT_RUNS="2", GATE=str(gate))
