@@ -58,7 +58,7 @@ async def connect(
     """Connects a client to one of the servers. ``options`` are those of nats-py.
 
     A client with trust begins with TLS: it neither believes nor sends anything before the server is verified. Servers
-    share a certificate for the first name in the URLs, since they tell of each other by addresses.
+    share a certificate for the first name in the URLs, since they announce each other by address.
 
     Raises TimeoutError, OSError, and the errors of nats-py.
     """

@@ -22,9 +22,7 @@ from tieline_core.credentials.live_lookups import DelegatingDirectory
 from tieline_core.credentials.resolver import resolve
 from tieline_core.oauth.state_store import StateRefusedError, unknown_state
 from tieline_core.objects import ObjectView
-from tieline_core.resources.objects import (
-    ConnectionObject,
-)
+from tieline_core.resources.objects import ConnectionObject
 from tieline_protocol.oauth.token_client import MisconfiguredError, RefusedError, TokenError
 
 Values = Mapping[str, Mapping[str, bytes]]

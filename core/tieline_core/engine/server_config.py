@@ -13,7 +13,7 @@ CLUSTERED_NAME = "TIELINE_CLUSTERED_SERVER_NAME"
 """The same, where there are several."""
 
 _MAX_PENDING = 32 << 20
-# How long a server waits for a client to begin with TLS before it tells of itself in plain text, while it serves both.
+# How long a server that serves both waits for a client to begin with TLS before it greets in plain text.
 _TLS_FIRST = "300ms"
 _ASK_OTHERS, _ASK_NOBODY = "1500ms", "100ms"
 

@@ -163,7 +163,7 @@ class ClusterCache:
     def build(cls, kube: Kube, namespaces: Sequence[str], home: str) -> "ClusterCache":
         """Informers for the whole cluster, or for ``namespaces`` only. ``home`` is the release's own namespace.
 
-        Secrets are read in ``namespaces``; where there are none, in those that ``secrets`` is told to follow.
+        Secrets are read in ``namespaces``; where there are none, in those that ``secrets`` follows.
         """
         by_resource = {
             resource: _multi_namespace_informer(kube, resource, namespaces) for resource in WATCHED_RESOURCES

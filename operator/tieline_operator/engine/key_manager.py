@@ -4,19 +4,17 @@ The trust Secret is created when it is missing, and never changed: an administra
 follow from it.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Protocol
 
-from tieline_common.backoff import exponential, jitter
 from tieline_core.engine.trust import AccountSigner, InvalidTrustError
-from tieline_core.kubernetes import AlreadyExists, KubeError, NotFound, Resource
+from tieline_core.kubernetes import AlreadyExists, KubeError
 from tieline_core.kubernetes.resources import SECRETS
 from tieline_operator.apply.applier import Writer
-from tieline_operator.apply.plan import MANAGER, Manifest, Object
+from tieline_operator.apply.plan import MANAGER, Manifest
+from tieline_operator.apply.secret_keeper import Reader, SecretKeeper
 from tieline_operator.engine.keys import (
     API_SECRET,
     CONFIG_SECRET,
@@ -33,22 +31,12 @@ from tieline_operator.workload.network_policies import ENGINE
 
 logger = logging.getLogger(__name__)
 
-RECHECK_SECONDS = 300.0
-"""How late a change of the trust Secret is noticed."""
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 60.0
-
-
-class Reader(Protocol):
-    """Reads an object from the API server."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Mapping[str, Any]: ...
-
 
 class OtherReplicasError(Exception):
     """The settings are for another number of servers than the engine has."""
 
 
-class KeyManager:
+class KeyManager(SecretKeeper):
     """The engine's keys, as long as they can be used."""
 
     def __init__(
@@ -66,17 +54,13 @@ class KeyManager:
 
         ``own_servers``: whether they are the release's, with the configuration that is written here.
         """
-        self._kube = kube
-        self._writes = writes
-        self._namespace = namespace
+        super().__init__(kube, writes, namespace=namespace, logger=logger)
         self._replicas = replicas
         self._own_servers = own_servers
         self._changed = changed
         self._now = now
         self.keys: EngineKeys | None = None
         """None until they are known, and while the Secret cannot be used."""
-        self.problem = ""
-        """Why there are no keys, or why a Secret cannot be written; it quotes no value."""
         self.streams_kept = False
         """Whether streams stay as they are, because the number of servers was changed without them."""
 
@@ -84,14 +68,6 @@ class KeyManager:
     def signer(self) -> AccountSigner | None:
         """Signs the users of the engine."""
         return self.keys.signer if self.keys else None
-
-    async def run(self) -> None:
-        """Looks at the Secrets now and then, for ever."""
-        failures = 0
-        while True:
-            failures = 0 if await self.refresh() else failures + 1
-            wait = exponential(failures, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)
-            await asyncio.sleep(jitter(wait) if failures else RECHECK_SECONDS)
 
     async def refresh(self) -> bool:
         """Reads the keys, and writes what follows from them. False where that did not work."""
@@ -109,16 +85,7 @@ class KeyManager:
         except Exception as error:
             # Its text may quote what was read.
             return self._failed(f"The Secrets of the event engine cannot be kept: {type(error).__name__}")
-        if self.problem:
-            logger.info("The Secrets of the event engine are usable again")
-        self.problem = ""
-        return True
-
-    def _failed(self, problem: str) -> bool:
-        level = logging.DEBUG if problem == self.problem else logging.ERROR
-        logger.log(level, "%s", problem, extra={"namespace": self._namespace})
-        self.problem = problem
-        return False
+        return self._succeeded("The Secrets of the event engine are usable again")
 
     async def _read_keys(self) -> None:
         secret = await self._get(TRUST_SECRET)
@@ -161,12 +128,6 @@ class KeyManager:
     async def _apply(self, secret: Manifest) -> None:
         await self._writes.apply(SECRETS, secret, field_manager=MANAGER, force=True)
         logger.info("Wrote a Secret of the event engine", extra={"secret": secret["metadata"]["name"]})
-
-    async def _get(self, name: str) -> Object | None:
-        try:
-            return await self._kube.get(SECRETS, name, self._namespace)
-        except NotFound:
-            return None
 
 
 def _identity(keys: EngineKeys | None) -> tuple[object, ...] | None:

@@ -1,20 +1,18 @@
 """Keeps the authority and the certificates of API and engine in Secrets of the release's namespace."""
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
 
 from tieline_common.authorities import trusting
-from tieline_common.backoff import exponential, jitter
 from tieline_core.identity.names import INTERNAL_API_SERVICE
-from tieline_core.kubernetes import KubeError, NotFound, Resource
+from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.tls import CertificateSource
 from tieline_operator.apply.applier import Writer
 from tieline_operator.apply.plan import MANAGER, Manifest, Object
+from tieline_operator.apply.secret_keeper import Reader, SecretKeeper
 from tieline_operator.tls.authority import Authority, certificate, renewed
 from tieline_operator.tls.certificates import InvalidCertificateError, bundle
 from tieline_operator.tls.objects import (
@@ -32,21 +30,12 @@ from tieline_operator.workload.network_policies import ENGINE
 
 logger = logging.getLogger(__name__)
 
-RECHECK_SECONDS = 300.0
-"""How late it is noticed that something is due, or that a Secret was changed."""
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 60.0
 _CERTIFICATES: Mapping[str, str] = {API_SECRET: INTERNAL_API_SERVICE, ENGINE_SECRET: ENGINE}
 """Secrets by name, with the Service that each is for."""
 _LOCAL = "localhost"
 
 
-class Reader(Protocol):
-    """Reads an object from the API server."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Mapping[str, Any]: ...
-
-
-class TlsKeeper:
+class TlsKeeper(SecretKeeper):
     """What clients of API and engine trust, and the Secrets that follow from it."""
 
     def __init__(
@@ -60,9 +49,7 @@ class TlsKeeper:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """``changed`` is called when other authorities are trusted than before."""
-        self._kube = kube
-        self._writes = writes
-        self._namespace = namespace
+        super().__init__(kube, writes, namespace=namespace, logger=logger)
         self._source = source
         self._changed = changed
         self._now = now
@@ -71,22 +58,12 @@ class TlsKeeper:
         self._context: ssl.SSLContext | None = None
         self.trusted = ""
         """The trusted authorities in PEM; "" until they are known."""
-        self.problem = ""
-        """Why the Secrets cannot be kept; it quotes no value."""
 
     def trust(self) -> ssl.SSLContext:
         """The context for a connection to the engine. Raises OSError until the authorities are known."""
         if self._context is None:
             raise OSError("The authorities of the platform are not known yet")
         return self._context
-
-    async def run(self) -> None:
-        """Looks at the Secrets now and then, for ever."""
-        failures = 0
-        while True:
-            failures = 0 if await self.refresh() else failures + 1
-            wait = exponential(failures, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)
-            await asyncio.sleep(jitter(wait) if failures else RECHECK_SECONDS)
 
     async def refresh(self) -> bool:
         """Renews what is due. False where that did not work: then all stays as it is."""
@@ -100,10 +77,7 @@ class TlsKeeper:
         except Exception as error:
             # Its text may quote what was read.
             return self._failed(f"The certificates cannot be kept: {type(error).__name__}")
-        if self.problem:
-            logger.info("The certificates are kept again")
-        self.problem = ""
-        return True
+        return self._succeeded("The certificates are kept again")
 
     async def _keep(self) -> None:
         now = self._now()
@@ -157,18 +131,6 @@ class TlsKeeper:
             self._context = trusting(trusted)
             self.trusted = trusted
             self._changed()
-
-    def _failed(self, problem: str) -> bool:
-        level = logging.DEBUG if problem == self.problem else logging.ERROR
-        logger.log(level, "%s", problem, extra={"namespace": self._namespace})
-        self.problem = problem
-        return False
-
-    async def _get(self, name: str) -> Object | None:
-        try:
-            return await self._kube.get(SECRETS, name, self._namespace)
-        except NotFound:
-            return None
 
 
 def _has_values(actual: Object | None, desired: Manifest) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tieline import Integration
-from tieline.events.engine.lanes import Due, HeldMessages, room
+from tieline.events.engine.lanes import Due, InFlightMessages, room
 from tieline.events.event_file import EventFile
 from tieline.events.memory import MemoryQueue
 from tieline.events.queue import Delivery
@@ -126,28 +126,28 @@ async def test_one_that_stops_waiting_leaves_nothing_behind() -> None:
 
 
 def test_a_full_pod_takes_a_few_of_each_priority_ahead_and_no_more() -> None:
-    held = HeldMessages(capacity=20)
+    messages = InFlightMessages(capacity=20)
     for _ in range(20):
-        held.add(0)
-        held.runs(0, True)
-    assert {lane: held.room(lane) for lane in (1, 0, -1, Due.DUE)} == {1: 10, 0: 10, -1: 10, Due.DUE: 10}
+        messages.add(0)
+        messages.runs(0, True)
+    assert {lane: messages.room(lane) for lane in (1, 0, -1, Due.DUE)} == {1: 10, 0: 10, -1: 10, Due.DUE: 10}
     for _ in range(10):
-        held.add(-1)
-    assert (held.room(-1), held.room(1)) == (0, 10)
-    held.remove(0, has_run=True)
-    held.runs(-1, True)
-    assert held.room(-1) == 1
-    assert room(capacity=1, held=1, waiting=0) == 1
-    assert room(capacity=20, held=5, waiting=0) == 15
+        messages.add(-1)
+    assert (messages.room(-1), messages.room(1)) == (0, 10)
+    messages.remove(0, has_run=True)
+    messages.runs(-1, True)
+    assert messages.room(-1) == 1
+    assert room(capacity=1, in_flight=1, waiting=0) == 1
+    assert room(capacity=20, in_flight=5, waiting=0) == 15
 
 
 def test_a_pod_whose_events_have_no_slot_and_are_not_settled_stops_to_take_more() -> None:
-    held = HeldMessages(capacity=20)
+    messages = InFlightMessages(capacity=20)
     for _ in range(200):
-        if held.room(0):
-            held.add(0)
-            held.runs(0, True)
-    assert held.held == 60
+        if messages.room(0):
+            messages.add(0)
+            messages.runs(0, True)
+    assert messages.count == 60
 
 
 def metadata(priority: int, **more: Any) -> EventMetadata:

@@ -24,33 +24,34 @@ Lane = int | Due
 ALL_LANES: tuple[Lane, ...] = (Due.DUE, *LANES)
 
 
-def room(*, capacity: int, held: int, waiting: int) -> int:
-    """How many messages more a pod takes of a lane, with ``held`` of all lanes, of which ``waiting`` of this one do not
-    run yet.
+def room(*, capacity: int, in_flight: int, waiting: int) -> int:
+    """How many messages more a pod takes of a lane.
 
-    >>> room(capacity=100, held=60, waiting=0)
+    ``in_flight``: those that it has of all lanes. ``waiting``: those of this lane that do not run yet.
+
+    >>> room(capacity=100, in_flight=60, waiting=0)
     40
-    >>> room(capacity=100, held=100, waiting=3)
+    >>> room(capacity=100, in_flight=100, waiting=3)
     7
     """
     ahead = min(capacity, _AHEAD)
-    # What is being settled, or waits for its batch, has no slot and is held: it must not become more and more.
+    # What is being settled, or waits for its batch, has no slot and is in flight: it must not become more and more.
     most = capacity + ahead * len(ALL_LANES)
-    return max(capacity - held, min(ahead - waiting, most - held), 0)
+    return max(capacity - in_flight, min(ahead - waiting, most - in_flight), 0)
 
 
-class HeldMessages:
+class InFlightMessages:
     """Counts what a pod has taken and not settled."""
 
     def __init__(self, capacity: int = 0) -> None:
         """``capacity`` is how many may run at once."""
         self.capacity = capacity
-        self.held = 0
+        self.count = 0
         self._waiting: Counter[Lane] = Counter()
 
     def add(self, lane: Lane) -> None:
         """A message has come. It waits."""
-        self.held += 1
+        self.count += 1
         self._waiting[lane] += 1
 
     def runs(self, lane: Lane, value: bool) -> None:
@@ -59,10 +60,10 @@ class HeldMessages:
 
     def remove(self, lane: Lane, *, has_run: bool) -> None:
         """It is settled."""
-        self.held -= 1
+        self.count -= 1
         if not has_run:
             self._waiting[lane] -= 1
 
     def room(self, lane: Lane) -> int:
         """How many more may come."""
-        return room(capacity=self.capacity, held=self.held, waiting=self._waiting[lane])
+        return room(capacity=self.capacity, in_flight=self.count, waiting=self._waiting[lane])

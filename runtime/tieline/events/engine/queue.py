@@ -19,7 +19,7 @@ from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.deliveries import Lease, Leases, ignored
 from tieline.events.engine.event_rate import EventRate
 from tieline.events.engine.keys import KeyedEvents
-from tieline.events.engine.lanes import ALL_LANES, Due, HeldMessages, Lane
+from tieline.events.engine.lanes import ALL_LANES, Due, InFlightMessages, Lane
 from tieline.events.engine.pull import Puller
 from tieline.events.engine.run_storage import RELEASED
 from tieline.events.engine.storage import EngineStorage
@@ -62,7 +62,7 @@ class EngineQueue(EngineStorage):
         self._rate = EventRate(api)
         self._handle: DeliveryHandler = _nobody
         self._running: set[asyncio.Task[None]] = set()
-        self._held = HeldMessages()
+        self._in_flight = InFlightMessages()
         self._pullers: tuple[Puller, ...] = ()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -111,7 +111,7 @@ class EngineQueue(EngineStorage):
         ``cancel`` is called with the id of a run that is to be cancelled.
         """
         self._handle = handle
-        self._held = HeldMessages(capacity)
+        self._in_flight = InFlightMessages(capacity)
         self._renewing = asyncio.create_task(self.leases.run())
 
         self._pullers = tuple(map(self._puller, ALL_LANES))
@@ -126,7 +126,7 @@ class EngineQueue(EngineStorage):
             await cancel_and_wait(*tasks)
 
     def _puller(self, lane: Lane) -> Puller:
-        room = partial(self._held.room, lane)
+        room = partial(self._in_flight.room, lane)
         if isinstance(lane, Due):
             return Puller(self.connection, self.streams.later, PODS, take=self._take_due, room=room)
         take = partial(self._take_event, lane)
@@ -179,15 +179,15 @@ class EngineQueue(EngineStorage):
 
     def _start(self, lane: Lane, lease: Lease, work: Coroutine[Any, Any, None]) -> None:
         def runs(value: bool) -> None:
-            self._held.runs(lane, value)
+            self._in_flight.runs(lane, value)
             self._wake()
 
         def ended(task: asyncio.Task[None]) -> None:
             lease.slot_changed = ignored
-            self._held.remove(lane, has_run=lease.has_slot)
+            self._in_flight.remove(lane, has_run=lease.has_slot)
             self._ended(task)
 
-        self._held.add(lane)
+        self._in_flight.add(lane)
         lease.slot_changed = runs
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
